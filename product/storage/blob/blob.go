@@ -97,6 +97,8 @@ type Signed struct {
 type Space struct{ Used, Free int64 }
 
 // Store is the port. All methods may be called at the same time, also for the same id.
+//
+//nolint:interfacebloat // one object store has all of them
 type Store interface {
 	// Put stores size bytes of r as a backend object, which is visible as a whole or not at all. A negative size means
 	// that r ends the object; the returned number is the size.

@@ -29,9 +29,6 @@ func (e *Exact) Err() error { return e.err }
 // Read returns ErrSize in place of the last bytes of a reader that is too long, and in place of the end of one that is
 // too short.
 func (e *Exact) Read(p []byte) (int, error) {
-	if e.err == nil {
-		e.err = e.ctx.Err()
-	}
 	if e.err != nil {
 		return 0, e.err
 	}
@@ -66,7 +63,7 @@ func (e *Exact) end() error {
 	switch {
 	case n > 0:
 		err = ErrSize
-	case err == io.EOF: //nolint:errorlint // readers return it as it is
+	case err == io.EOF:
 		return err
 	}
 	e.err = err

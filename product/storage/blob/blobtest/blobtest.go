@@ -44,7 +44,10 @@ func Bytes(n int) []byte {
 // Contract tests a new, empty store of each call of open. The client sends signed requests.
 func Contract(t *testing.T, client *http.Client, open func(*testing.T) blob.Store) {
 	t.Helper()
-	signing := func(t *testing.T, s blob.Store) { signing(t, s, client) }
+	signing := func(t *testing.T, s blob.Store) {
+		t.Helper()
+		signing(t, s, client)
+	}
 	for name, test := range map[string]func(*testing.T, blob.Store){
 		"an object is read as it was put":               putAndGet,
 		"a range is cut at the end":                     ranges,
@@ -140,6 +143,7 @@ func list(t *testing.T, s blob.Store, after uuid.UUID) (ids []uuid.UUID) {
 }
 
 func putAndGet(t *testing.T, s blob.Store) {
+	t.Helper()
 	large := Bytes(6<<20 + 7)
 	for name, content := range map[string][]byte{"empty": nil, "one byte": {7}, "several buffers": large} {
 		for _, size := range []int64{int64(len(content)), -1} {
@@ -158,12 +162,28 @@ func putAndGet(t *testing.T, s blob.Store) {
 }
 
 func ranges(t *testing.T, s blob.Store) {
+	t.Helper()
 	content := Bytes(2*blob.MinPart + 1000)
 	for name, id := range map[string]uuid.UUID{"one put": put(t, s, content), "parts": complete(t, s, content)} {
 		for _, r := range [][2]int64{
-			{0, -1}, {0, 0}, {0, 1}, {0, 10}, {1, -1}, {5, 0}, {5, 7}, {blob.MinPart - 3, 6}, {blob.MinPart, -1}, {blob.MinPart, blob.MinPart},
-			{blob.MinPart - 1, blob.MinPart + 2}, {2*blob.MinPart - 1, -1}, {int64(len(content)) - 1, -1}, {int64(len(content)) - 1, 100},
-			{int64(len(content)), -1}, {int64(len(content)), 5}, {int64(len(content)) + 5, 5}, {0, int64(len(content)) + 5},
+			{0, -1},
+			{0, 0},
+			{0, 1},
+			{0, 10},
+			{1, -1},
+			{5, 0},
+			{5, 7},
+			{blob.MinPart - 3, 6},
+			{blob.MinPart, -1},
+			{blob.MinPart, blob.MinPart},
+			{blob.MinPart - 1, blob.MinPart + 2},
+			{2*blob.MinPart - 1, -1},
+			{int64(len(content)) - 1, -1},
+			{int64(len(content)) - 1, 100},
+			{int64(len(content)), -1},
+			{int64(len(content)), 5},
+			{int64(len(content)) + 5, 5},
+			{0, int64(len(content)) + 5},
 		} {
 			from := min(r[0], int64(len(content)))
 			to := int64(len(content))
@@ -190,6 +210,7 @@ func ranges(t *testing.T, s blob.Store) {
 }
 
 func lengths(t *testing.T, s blob.Store) {
+	t.Helper()
 	content := Bytes(3 << 20)
 	u := begin(t, s)
 	for name, size := range map[string]int64{"short": int64(len(content)) + 1, "long": int64(len(content)) - 1, "not empty": 0} {
@@ -210,6 +231,7 @@ func lengths(t *testing.T, s blob.Store) {
 }
 
 func failingReader(t *testing.T, s blob.Store) {
+	t.Helper()
 	failure := errors.New("the client has disconnected")
 	u := begin(t, s)
 	for _, size := range []int64{4 << 20, -1} {
@@ -234,13 +256,14 @@ type cancelReader struct {
 
 func (c cancelReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
-	if err == io.EOF { //nolint:errorlint // readers return it as it is
+	if err == io.EOF {
 		c.cancel()
 	}
 	return n, err
 }
 
 func cancelled(t *testing.T, s blob.Store) {
+	t.Helper()
 	u := begin(t, s)
 	id := NewID(t)
 	for name, put := range map[string]func(context.Context, io.Reader) (any, error){
@@ -260,6 +283,7 @@ func cancelled(t *testing.T, s blob.Store) {
 }
 
 func ended(t *testing.T, s blob.Store) {
+	t.Helper()
 	id := put(t, s, []byte("content"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -272,6 +296,7 @@ func ended(t *testing.T, s blob.Store) {
 }
 
 func missing(t *testing.T, s blob.Store) {
+	t.Helper()
 	absent(t, s, NewID(t))
 	if r, err := s.Get(t.Context(), NewID(t), 5, 0); !errors.Is(err, blob.ErrNotFound) {
 		t.Errorf("an empty range of a missing object: %v, %v", r, err)
@@ -290,6 +315,7 @@ func missing(t *testing.T, s blob.Store) {
 }
 
 func parallelPuts(t *testing.T, s blob.Store) {
+	t.Helper()
 	var all sync.Map
 	var wg sync.WaitGroup
 	for range 32 {
@@ -313,6 +339,7 @@ func parallelPuts(t *testing.T, s blob.Store) {
 
 // listing uses ids in random sequence, and more of them than a page that the test of S3 uses.
 func listing(t *testing.T, s blob.Store) {
+	t.Helper()
 	var want []uuid.UUID
 	for i := range 25 {
 		id := uuid.New()
@@ -356,6 +383,7 @@ func listing(t *testing.T, s blob.Store) {
 }
 
 func space(t *testing.T, s blob.Store) {
+	t.Helper()
 	got, known, err := s.Space(t.Context())
 	if err != nil || known && (got.Free <= 0 || got.Used < 0) || !known && got != (blob.Space{}) {
 		t.Errorf("%+v, %t, %v", got, known, err)

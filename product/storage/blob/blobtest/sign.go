@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,9 +42,7 @@ func send(t *testing.T, s signer, r blob.Request, body []byte, change func(*http
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, values := range signed.Headers {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, signed.Headers)
 	change(req)
 	resp, err := s.client.Do(req)
 	if err != nil {
@@ -60,6 +59,7 @@ func send(t *testing.T, s signer, r blob.Request, body []byte, change func(*http
 func unchanged(*http.Request) {}
 
 func signing(t *testing.T, store blob.Store, client *http.Client) {
+	t.Helper()
 	s := signer{store, client}
 	content := []byte("the content")
 	id := put(t, s, content)
@@ -85,6 +85,7 @@ func signing(t *testing.T, store blob.Store, client *http.Client) {
 }
 
 func signedGet(t *testing.T, s signer, content []byte) {
+	t.Helper()
 	id := put(t, s, content)
 	r := blob.Request{Method: http.MethodGet, ID: id, Life: life, Answer: map[string]string{"Content-Disposition": `attachment; filename="a b.txt"`, "Content-Type": "text/plain"}}
 	status, header, got := send(t, s, r, nil, unchanged)
@@ -112,6 +113,7 @@ func signedGet(t *testing.T, s signer, content []byte) {
 }
 
 func signedPut(t *testing.T, s signer, content []byte) {
+	t.Helper()
 	sum := sha256.Sum256(content)
 	r := blob.Request{Method: http.MethodPut, ID: NewID(t), Size: int64(len(content)), SHA256: sum[:], Life: life}
 	for name, body := range map[string][]byte{"other bytes": []byte("the c0ntent"), "too short": content[1:], "too long": append([]byte("x"), content...)} {
@@ -144,6 +146,7 @@ func checks(t *testing.T, s signer, r blob.Request) bool {
 }
 
 func signedPart(t *testing.T, s signer, content []byte) {
+	t.Helper()
 	u := begin(t, s)
 	sum := sha256.Sum256(content)
 	r := blob.Request{Method: http.MethodPut, ID: u.ID, Upload: u.Handle, Part: 2, Size: int64(len(content)), SHA256: sum[:], Life: life}

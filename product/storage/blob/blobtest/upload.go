@@ -58,6 +58,7 @@ func complete(t *testing.T, s blob.Store, content []byte) uuid.UUID {
 
 // parts puts them in another sequence than that of their numbers, which have gaps.
 func parts(t *testing.T, s blob.Store) {
+	t.Helper()
 	u := begin(t, s)
 	content := Bytes(3*blob.MinPart + 9)
 	var want []blob.Part
@@ -84,6 +85,7 @@ func parts(t *testing.T, s blob.Store) {
 }
 
 func replacedPart(t *testing.T, s blob.Store) {
+	t.Helper()
 	u := begin(t, s)
 	first := putPart(t, s, u, 1, Bytes(100))
 	content := Bytes(100)
@@ -103,6 +105,7 @@ func replacedPart(t *testing.T, s blob.Store) {
 }
 
 func parallelParts(t *testing.T, s blob.Store) {
+	t.Helper()
 	u := begin(t, s)
 	var mu sync.Mutex
 	contents := map[blob.Part][]byte{}
@@ -131,6 +134,7 @@ func parallelParts(t *testing.T, s blob.Store) {
 }
 
 func wrongParts(t *testing.T, s blob.Store) {
+	t.Helper()
 	u := begin(t, s)
 	content := Bytes(blob.MinPart + 10)
 	one, two := putPart(t, s, u, 1, content[:blob.MinPart]), putPart(t, s, u, 2, content[blob.MinPart:])
@@ -154,6 +158,7 @@ func wrongParts(t *testing.T, s blob.Store) {
 }
 
 func completeTwice(t *testing.T, s blob.Store) {
+	t.Helper()
 	u := begin(t, s)
 	content := Bytes(1000)
 	parts := []blob.Part{putPart(t, s, u, 1, content)}
@@ -177,6 +182,7 @@ func completeTwice(t *testing.T, s blob.Store) {
 }
 
 func parallelComplete(t *testing.T, s blob.Store) {
+	t.Helper()
 	for range 5 {
 		u := begin(t, s)
 		content := Bytes(1000)
@@ -195,6 +201,7 @@ func parallelComplete(t *testing.T, s blob.Store) {
 }
 
 func abort(t *testing.T, s blob.Store) {
+	t.Helper()
 	u := begin(t, s)
 	p := putPart(t, s, u, 1, Bytes(1000))
 	for range 2 {
@@ -211,6 +218,7 @@ func abort(t *testing.T, s blob.Store) {
 }
 
 func partNumbers(t *testing.T, s blob.Store) {
+	t.Helper()
 	u := begin(t, s)
 	for _, number := range []int{-1, 0, blob.MaxParts + 1} {
 		_, err := s.PutPart(t.Context(), u, number, bytes.NewReader(nil), 0)
@@ -240,6 +248,7 @@ func before(t *testing.T, s blob.Store, at time.Time) []blob.Upload {
 }
 
 func uploads(t *testing.T, s blob.Store) {
+	t.Helper()
 	open, completed, aborted := begin(t, s), begin(t, s), begin(t, s)
 	var more []blob.Upload
 	for range 5 {
@@ -282,6 +291,7 @@ func sameUploads(a, b []blob.Upload) bool {
 }
 
 func foreignUploads(t *testing.T, s blob.Store) {
+	t.Helper()
 	u := begin(t, s)
 	p := putPart(t, s, u, 1, []byte("content"))
 	other := put(t, s, []byte("other"))
@@ -305,6 +315,7 @@ func foreignUploads(t *testing.T, s blob.Store) {
 }
 
 func invisible(t *testing.T, s blob.Store) {
+	t.Helper()
 	u := begin(t, s)
 	putPart(t, s, u, 1, []byte("content"))
 	absent(t, s, u.ID)

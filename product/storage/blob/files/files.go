@@ -51,7 +51,7 @@ var _ blob.Store = (*Store)(nil)
 // Open opens the folder, and creates it if it does not exist. Open removes temporary files that a process has left there
 // a day ago or earlier; so does Uploads.
 func Open(dir string, c clock.Clock) (*Store, error) {
-	if err := os.MkdirAll(dir, dirMode); err != nil {
+	if err := os.MkdirAll(dir, dirMode); err != nil { //nolint:gosec // an operator names it
 		return nil, fmt.Errorf("creating the folder of objects: %w", err)
 	}
 	root, err := os.OpenRoot(dir)

@@ -112,7 +112,7 @@ func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
-	old := time.Now().Add(-leftoverAfter - time.Minute) //nolint:forbidigo // of a file
+	old := time.Now().Add(-leftoverAfter - time.Minute)
 	leave := func() {
 		for _, name := range []string{"old", "new", "folder/part"} {
 			path := filepath.Join(dir, tmpDir, name)
@@ -237,6 +237,39 @@ func TestAPartIsReplacedDuringComplete(t *testing.T) {
 	t.Logf("%d of 50 were completed", completed)
 }
 
+// A rename into a folder may end after the folder was moved, so Complete waits for the replacement of a part.
+func TestCompleteWaitsForAPart(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	u, err := s.Begin(t.Context(), uuid.New())
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := s.PutPart(t.Context(), u, 1, bytes.NewReader([]byte("old")), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(uploadsDir, folderName(u))
+	lock, err := s.lock(dir, syscall.LOCK_SH) // as PutPart does
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Complete(t.Context(), u, []blob.Part{part}) }()
+	select {
+	case err := <-done:
+		t.Fatalf("Complete has not waited: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	tmp, err := s.write(t.Context(), bytes.NewReader([]byte("new")), 3)
+	if err = errors.Join(err, s.root.Rename(tmp.name, filepath.Join(dir, partName(1))), lock.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, blob.ErrPart) {
+		t.Errorf("complete: %v", err)
+	}
+}
+
 func TestADamagedListIsNoObject(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -282,9 +315,10 @@ const fullDir = "GPUAAS_TEST_FULL_DIR"
 
 // A disk without space is ErrFull, and the temporary file is gone, so that smaller objects find space.
 func TestAFullDisk(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv(fullDir)
 	if dir == "" {
-		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAFullDisk$", "-test.count=1") //nolint:gosec // this test
+		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAFullDisk$", "-test.count=1")
 		again.Env = append(os.Environ(), fullDir+"="+t.TempDir())
 		again.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
@@ -361,7 +395,7 @@ func BenchmarkDownload(b *testing.B) {
 				b.Error(err)
 				return
 			}
-			defer body.Close() //nolint:errcheck // read only
+			defer body.Close()
 			w.Header().Set("Content-Length", "67108864")
 			_, _ = io.Copy(w, body)
 		}
@@ -379,7 +413,7 @@ func BenchmarkDownload(b *testing.B) {
 			defer server.Close()
 			b.SetBytes(size)
 			for b.Loop() {
-				resp, err := http.Get(server.URL + "/" + one.String()) //nolint:noctx // ends with the server
+				resp, err := http.Get(server.URL + "/" + one.String())
 				if err != nil {
 					b.Fatal(err)
 				}

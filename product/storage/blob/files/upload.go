@@ -224,7 +224,7 @@ func (s *Store) removeUnlisted(object string, list partList) error {
 // Abort removes the folder of an upload.
 func (s *Store) Abort(_ context.Context, u blob.Upload) error {
 	if checked(u) != nil {
-		return nil // Begin has not made it
+		return nil //nolint:nilerr // Begin has not made it
 	}
 	return errors.Join(s.discard(path.Join(uploadsDir, folderName(u))), s.discard(path.Join(joiningDir, folderName(u))))
 }

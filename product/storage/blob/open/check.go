@@ -47,7 +47,7 @@ func Test(ctx context.Context, s blob.Store) error {
 		return errors.Join(err, fmt.Errorf("delete: %w", gone))
 	}
 	if _, absent := s.Stat(ctx, id); !errors.Is(absent, blob.ErrNotFound) {
-		return errors.Join(err, fmt.Errorf("the object is there after its deletion: %w", absent))
+		err = errors.Join(err, absent, errors.New("the object is not gone after its deletion"))
 	}
 	return err
 }
@@ -58,8 +58,11 @@ func read(ctx context.Context, s blob.Store, id uuid.UUID, content []byte) error
 		return fmt.Errorf("read: %w", err)
 	}
 	got, err := io.ReadAll(r)
-	if err = errors.Join(err, r.Close()); err != nil || !bytes.Equal(got, content[2:6]) {
-		return fmt.Errorf("read other bytes than were written: %w", err)
+	if err = errors.Join(err, r.Close()); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	if !bytes.Equal(got, content[2:6]) {
+		return errors.New("read: other bytes than were written")
 	}
 	return nil
 }

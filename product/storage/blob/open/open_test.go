@@ -105,7 +105,7 @@ func empty(t *testing.T, s blob.Store) {
 	for info, err := range s.List(t.Context(), uuid.Nil) {
 		t.Errorf("an object remains: %+v, %v", info, err)
 	}
-	for u, err := range s.Uploads(t.Context(), time.Now().Add(time.Hour)) { //nolint:forbidigo // the server has its own clock
+	for u, err := range s.Uploads(t.Context(), time.Now().Add(time.Hour)) {
 		t.Errorf("an upload remains: %+v, %v", u, err)
 	}
 }

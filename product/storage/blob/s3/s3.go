@@ -58,9 +58,9 @@ const (
 	unknownPart = 16 << 20
 	// largePart is the smallest part of an object that is too large for one request.
 	largePart = 1 << 30
-	// settledAfter is the time in which a completion whose response was lost makes its object visible.
-	settledAfter = 2 * time.Second
-	settleEvery  = 100 * time.Millisecond
+	// visibleAfter is the time in which a completion whose response was lost makes its object visible.
+	visibleAfter = 2 * time.Second
+	queryEvery   = 100 * time.Millisecond
 	// abortWithin limits the removal of an upload after its failure.
 	abortWithin = 30 * time.Second
 )
@@ -76,14 +76,14 @@ type Store struct {
 
 	pageSize             int // of lists; 0: as the provider decides
 	single, partOfSingle int64
-	settled              time.Duration
+	visible              time.Duration
 }
 
 var _ blob.Store = (*Store)(nil)
 
 // New makes a client. It sends nothing.
 func New(c Config) (*Store, error) {
-	s := &Store{bucket: c.Bucket, prefix: c.Prefix, noSums: c.Unchecked, clock: c.Clock, single: blob.MaxPart, partOfSingle: largePart, settled: settledAfter}
+	s := &Store{bucket: c.Bucket, prefix: c.Prefix, noSums: c.Unchecked, clock: c.Clock, single: blob.MaxPart, partOfSingle: largePart, visible: visibleAfter}
 	if s.prefix != "" {
 		s.prefix += "/"
 	}

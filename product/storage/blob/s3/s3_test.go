@@ -60,7 +60,7 @@ func TestContract(t *testing.T) {
 				config := configOf(server)
 				c.change(&config)
 				s := open(t, config)
-				s.pageSize, s.settled = 7, 300*time.Millisecond // lists have several pages
+				s.pageSize, s.visible = 7, 300*time.Millisecond // lists have several pages
 				return s
 			})
 		})
@@ -106,7 +106,7 @@ func TestLargeObjects(t *testing.T) {
 			t.Errorf("%s: stat: %v", name, err)
 		}
 	}
-	for u, err := range s.Uploads(t.Context(), time.Now().Add(time.Hour)) { //nolint:forbidigo // the server has its own clock
+	for u, err := range s.Uploads(t.Context(), time.Now().Add(time.Hour)) {
 		t.Errorf("an upload remains: %v, %v", u, err)
 	}
 }
@@ -129,6 +129,8 @@ func (z *zeros) Read(p []byte) (int, error) {
 }
 
 // Memory does not grow with the object.
+//
+//nolint:paralleltest // it measures what the whole process allocates
 func TestConstantMemory(t *testing.T) {
 	s := open(t, configOf(s3test.Start(t, false)))
 	const size = 256 << 20
@@ -196,7 +198,7 @@ func TestOnlyThePrefixIsListed(t *testing.T) {
 			t.Errorf("listed: %+v, %v", info, err)
 		}
 	}
-	for u, err := range s.Uploads(t.Context(), time.Now().Add(time.Hour)) { //nolint:forbidigo // the server has its own clock
+	for u, err := range s.Uploads(t.Context(), time.Now().Add(time.Hour)) {
 		t.Errorf("an upload of another prefix: %+v, %v", u, err)
 	}
 	if found != 1 {
@@ -250,11 +252,11 @@ func TestRotatedCredentials(t *testing.T) {
 	server := s3test.Start(t, false)
 	config := configOf(server)
 	var now atomic.Int64
-	now.Store(time.Now().Unix()) //nolint:forbidigo // only its steps matter
+	now.Store(time.Now().Unix())
 	var secret atomic.Value
 	secret.Store("old")
 	config.Clock = clock.At(func() time.Time { return time.Unix(now.Load(), 0) })
-	config.Credentials = func(context.Context) (string, string, error) { return server.Access, secret.Load().(string), nil } //nolint:forcetypeassert // as stored
+	config.Credentials = func(context.Context) (string, string, error) { return server.Access, secret.Load().(string), nil }
 	s := open(t, config)
 	put := func() error {
 		_, err := s.Put(t.Context(), blobtest.NewID(t), strings.NewReader("a"), 1)
@@ -285,6 +287,29 @@ func double(t *testing.T, handler http.HandlerFunc) *Store {
 	})
 }
 
+// The provider filters, because the credential may have no right to the rest of the bucket.
+func TestTheProviderFiltersByPrefix(t *testing.T) {
+	t.Parallel()
+	var requests, filtered atomic.Int64
+	s := double(t, func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		if r.URL.Query().Get("prefix") == "p/" {
+			filtered.Add(1)
+		}
+		_, _ = io.WriteString(w, "<Result></Result>")
+	})
+	s.prefix = "p/"
+	for info, err := range s.List(t.Context(), uuid.Nil) {
+		t.Errorf("an object of an empty response: %+v, %v", info, err)
+	}
+	for u, err := range s.Uploads(t.Context(), time.Now()) {
+		t.Errorf("an upload of an empty response: %+v, %v", u, err)
+	}
+	if requests.Load() != 2 || filtered.Load() != 2 {
+		t.Errorf("%d of %d requests name the prefix", filtered.Load(), requests.Load())
+	}
+}
+
 func TestErrorsOfProviders(t *testing.T) {
 	t.Parallel()
 	for code, c := range map[string]struct {
@@ -301,7 +326,7 @@ func TestErrorsOfProviders(t *testing.T) {
 		})
 		_, err := s.PutPart(t.Context(), blob.Upload{ID: uuid.New(), Handle: "u"}, 1, strings.NewReader("a"), 1)
 		for _, known := range []error{blob.ErrFull, blob.ErrNotFound, blob.ErrPart, blob.ErrSize} {
-			if errors.Is(err, known) != (known == c.err) || err == nil {
+			if errors.Is(err, known) != errors.Is(c.err, known) || err == nil {
 				t.Errorf("%s: %v, want %v", code, err, c.err)
 			}
 		}
@@ -356,7 +381,7 @@ func TestServerSideEncryption(t *testing.T) {
 func TestStalledConnections(t *testing.T) {
 	t.Parallel()
 	a, b := net.Pipe()
-	defer b.Close() //nolint:errcheck // of a test
+	defer b.Close()
 	recorder := &deadlines{Conn: a}
 	c := stallConn{recorder}
 	go func() { _, _ = b.Write([]byte("x")) }()

@@ -153,14 +153,14 @@ func (s *Store) stored(ctx context.Context, u blob.Upload) (all []minio.ObjectPa
 	}
 }
 
-// Complete compares the parts before it sends their list, which also has their checksums. Where the upload does not exist, or
-// has other parts, another call may have completed it: its response was lost, or it still runs.
+// Complete compares the parts before it sends their list, which also has their checksums. Where the
+// upload does not exist, or has other parts, another call may have completed it: its response was lost, or it still runs.
 func (s *Store) Complete(ctx context.Context, u blob.Upload, parts []blob.Part) error {
 	if err := blob.CheckParts(parts); err != nil {
 		return err
 	}
 	err := s.complete(ctx, u, parts)
-	for until := s.clock.Now().Add(s.settled); errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrPart); {
+	for until := s.clock.Now().Add(s.visible); errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrPart); {
 		if done := s.completed(ctx, u, parts); !errors.Is(done, blob.ErrNotFound) {
 			return done
 		}
@@ -170,7 +170,7 @@ func (s *Store) Complete(ctx context.Context, u blob.Upload, parts []blob.Part) 
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(settleEvery):
+		case <-time.After(queryEvery):
 		}
 	}
 	return err

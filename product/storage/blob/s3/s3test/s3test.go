@@ -156,10 +156,10 @@ func binary(t testing.TB) string {
 // build builds the server once, also where several packages need it at the same time.
 func build(t testing.TB, root, path string) error {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil { //nolint:gosec // in this repository
 		return err
 	}
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // in this repository
 	if err != nil {
 		return err
 	}
@@ -167,15 +167,15 @@ func build(t testing.TB, root, path string) error {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return err
 	}
-	if _, err := os.Stat(path); err == nil {
+	if _, err := os.Stat(path); err == nil { //nolint:gosec // in this repository
 		return nil
 	}
 	t.Logf("building %s, once (a minute)", path)
-	command := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/versity/versitygw/cmd/versitygw")
+	command := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/versity/versitygw/cmd/versitygw") //nolint:gosec // as above
 	command.Dir = filepath.Join(root, "tools/versitygw")
 	command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if output, err := command.CombinedOutput(); err != nil {
-		return errors.Join(fmt.Errorf("%w: %s", err, strings.TrimSpace(string(output))), os.RemoveAll(path))
+		return errors.Join(fmt.Errorf("%w: %s", err, strings.TrimSpace(string(output))), os.RemoveAll(path)) //nolint:gosec // as above
 	}
 	return nil
 }
