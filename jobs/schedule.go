@@ -64,6 +64,8 @@ func schedule(d *Deps) []periodicJob {
 		{args: money.FindTopUps{}, interval: fixed(time.Minute), when: existence(d.AutoTopups.Exists).any},
 		// The delay of a retry, whose first pause is five seconds. Without one that is due, no job is inserted.
 		{args: webhook.RetryWebhooks{}, interval: fixed(5 * time.Second), when: existence(d.WebhookEndpoints.RetryDue).any},
+		// The delay in which the bytes of purged files and of broken uploads are free again. Without them no job is inserted.
+		{args: CleanStorage{}, interval: fixed(time.Minute), when: existence(d.Storage.Due).any},
 		{args: money.SweepPayments{}, interval: d.Sweeping, onStart: true},
 	}
 	return slices.DeleteFunc(all, func(p periodicJob) bool { return p.unless })

@@ -9,7 +9,7 @@ CREATE TABLE storage_usage (
 	reserved_bytes bigint NOT NULL DEFAULT 0 CHECK (reserved_bytes >= 0), -- of uploads in progress
 	objects        bigint NOT NULL DEFAULT 0 CHECK (objects >= 0) -- files and folders, also deleted ones
 );
-COMMENT ON TABLE storage_usage IS 'What the stored objects of a project and of a tenant use. The lock on the row of a project orders all changes of its files and folders.';
+COMMENT ON TABLE storage_usage IS 'What the stored objects of a project and of a tenant use. The lock on the row of a project serializes all changes of its files and folders.';
 SELECT scope_rows('storage_usage', 'org_id = (SELECT scope_tenant())');
 
 CREATE TABLE storage_objects (

@@ -141,8 +141,9 @@ func TestINV61NoRowIsMadeForAnother(t *testing.T) {
 		if table == "slot_claims" {
 			continue // claimed before the allocation is there: see the policy
 		}
+		columns := strings.Join(names(t, db, `SELECT quote_ident(attname) FROM pg_attribute WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`, table), ", ")
 		for _, row := range names(t, db, `SELECT to_jsonb(x)::text FROM `+table+` AS x WHERE to_jsonb(x)::text LIKE '%`+idB+`%'`) {
-			_, err := api.Exec(mine, `INSERT INTO `+table+` OVERRIDING SYSTEM VALUE SELECT (jsonb_populate_record(NULL::`+table+`, $1)).*`, row)
+			_, err := api.Exec(mine, `INSERT INTO `+table+` (`+columns+`) OVERRIDING SYSTEM VALUE SELECT `+columns+` FROM jsonb_populate_record(NULL::`+table+`, $1)`, row)
 			if !forbidden(err) {
 				t.Errorf("%s: %v", table, err)
 			}

@@ -98,6 +98,8 @@ const (
 	RateLimitTenantPerMinute IntKey = "ratelimit.tenant_per_minute"
 	// RateLimitMutationPerMinute: write requests of one user.
 	RateLimitMutationPerMinute IntKey = "ratelimit.mutation_per_minute"
+	// RateLimitStoragePerMinute: requests of one tenant for its files, which count for no other limit.
+	RateLimitStoragePerMinute IntKey = "ratelimit.storage_per_minute"
 	// RateLimitAnonymousPerMinute: requests of one address without authentication.
 	RateLimitAnonymousPerMinute IntKey = "ratelimit.anonymous_per_minute"
 	// RateLimitSignInPerMinute: sign-ins from one address.
@@ -284,6 +286,7 @@ var keys = []Key{
 	{Name: "ratelimit.user_per_minute", Type: TypeInt, Default: int64(600), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Unit: "requests", Cap: CapMax, Meaning: "requests of one user"},
 	{Name: "ratelimit.tenant_per_minute", Type: TypeInt, Default: int64(3000), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "requests", Cap: CapMax, Meaning: "requests of one tenant"},
 	{Name: "ratelimit.mutation_per_minute", Type: TypeInt, Default: int64(120), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Unit: "requests", Cap: CapMax, Meaning: "write requests of one user"},
+	{Name: "ratelimit.storage_per_minute", Type: TypeInt, Default: int64(12000), Min: 1, Max: 1000000, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "requests", Cap: CapMax, Meaning: "requests of one tenant for its files, which count for no other limit"},
 	{Name: "ratelimit.anonymous_per_minute", Type: TypeInt, Default: int64(60), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "requests of one address without authentication"},
 	{Name: "ratelimit.signin_per_minute", Type: TypeInt, Default: int64(10), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "sign-ins from one address"},
 	{Name: "ratelimit.account_per_minute", Type: TypeInt, Default: int64(10), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform}, Unit: "requests", Meaning: "sign-ins with a password as one account, from all addresses but its usual ones"},

@@ -3,7 +3,11 @@ package policies
 import "slices"
 
 // withheld lists the operations that no role of the platform allows: neither "*" nor a Role object includes them.
-var withheld = []string{"getAllocationLogs", "listTerminalRecordings", "getTerminalRecording"}
+var withheld = []string{
+	"getAllocationLogs", "listTerminalRecordings", "getTerminalRecording",
+	"listStorage", "statStorage", "downloadStorage", "uploadStorage", "createStorageFolder", "renameStorage", "copyStorage", "deleteStorage", "restoreStorage",
+	"getStorageUsage",
+}
 
 // Withheld reports whether no role of the platform allows an operation.
 func Withheld(operation string) bool { return slices.Contains(withheld, operation) }

@@ -32,6 +32,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/slots"
+	"github.com/gpuaas/gpuaas/product/storage"
 	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/reconciler"
 )
@@ -63,6 +64,7 @@ func policyReaders(c *policies.Client) map[string]func() any {
 		"product/allocation.LimitsFrom":       func() any { return allocation.LimitsFrom(c)(caller) },
 		"product/allocation.LoginLifeFrom":    func() any { return allocation.LoginLifeFrom(c)() },
 		"product/allocation/access.RulesFrom": func() any { return access.RulesFrom(c)(caller.Tenant, caller.Project) },
+		"product/storage.LimitsFrom":          func() any { return storage.LimitsFrom(c)(caller.Tenant, caller.Project) },
 		"product/terminal.LimitsFrom":         func() any { return terminal.LimitsFrom(c)(caller.Tenant, caller.Project) },
 		"services.addProduct":                 func() any { return c.BySKU(policies.AllocationIsolationModel)(ofSKU) },
 		"product/allocation.ExpiryWarningsFrom": func() any {

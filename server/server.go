@@ -108,7 +108,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := forwardHints(ctx, hints, s.nats); err != nil {
 		return nil, err
 	}
-	if s.shared, err = build(ctx, cfg, pools, hints, s.publicURL); err != nil {
+	if s.shared, err = build(ctx, cfg, s.blobs(), pools, hints, s.publicURL); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx); err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/agentrelease"
+	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/reconciler"
 	"github.com/gpuaas/gpuaas/services"
 )
@@ -67,6 +68,7 @@ type shared struct {
 	binaries    *nodeapi.Binaries
 	builds      agentrelease.Files
 	auth        *auth
+	blobs       blob.Store // nil without the roles that use it
 }
 
 func openPools(ctx context.Context, c Config) (map[Role]*pgxpool.Pool, error) {
@@ -155,11 +157,11 @@ func (c *Config) useApplied(ctx context.Context, db pg.Queryer) error {
 	return nil
 }
 
-func build(ctx context.Context, c Config, pools map[Role]*pgxpool.Pool, hints *hint.Bus, publicURL func() string) (*shared, error) {
+func build(ctx context.Context, c Config, blobs blob.Store, pools map[Role]*pgxpool.Pool, hints *hint.Bus, publicURL func() string) (*shared, error) {
 	s := &shared{
 		pools: pools, services: map[Role]*services.Services{}, tasks: map[Role]*nodetask.Store{}, hints: hints,
 		drift: reconciler.NewMetrics(), taskMetrics: nodetask.NewMetrics(), reportMetrics: nodeapi.NewMetrics(), paymentMetrics: payment.NewMetrics(), binaries: &nodeapi.Binaries{Dir: c.agentDir()},
-		builds: agentrelease.Files{Dir: filepath.Join(c.StateDir, agentrelease.BuildsDir)}, failures: secret.NewFailureMetric(),
+		blobs: blobs, builds: agentrelease.Files{Dir: filepath.Join(c.StateDir, agentrelease.BuildsDir)}, failures: secret.NewFailureMetric(),
 	}
 	var err error
 	if err := s.openKeys(ctx, c); err != nil {
@@ -203,9 +205,11 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 	s.tasks[role] = &nodetask.Store{DB: db, Hints: s.hints, Clock: c.Clock, Metrics: s.taskMetrics}
 	switch role { // each with its own keys, also where one process has several roles
 	case RoleAPI:
+		config.Blobs = s.blobs
 		config.WebhookSeal, config.RecordingSeal = s.keys.Webhooks, s.keys.Recordings
 		config.Keys = &services.Keys{Tokens: s.auth.tokens, Seal: s.keys.Fields, Users: s.keys.Logins}
 	case RoleWork:
+		config.Blobs = s.blobs
 		config.WebhookSeal = s.keys.Webhooks
 		s.tasks[role].Signer = s.keys.Tasks
 		config.Mailer, config.MailFrom = c.mailer(), c.Profile.Mail.From

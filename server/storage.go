@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/blob/open"
 )
 
@@ -22,6 +23,14 @@ func (c Config) openStorage(ctx context.Context) (*open.Monitor, error) {
 		return nil, err
 	}
 	return &open.Monitor{Store: store, Log: c.Log}, nil
+}
+
+// blobs returns the object store, or nil without the roles that use it.
+func (s *Server) blobs() blob.Store {
+	if s.storage == nil {
+		return nil
+	}
+	return s.storage.Store
 }
 
 func (s *Server) askStorage(context.Context) (rest.Status, string) {

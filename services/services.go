@@ -52,6 +52,8 @@ import (
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/removal"
 	"github.com/gpuaas/gpuaas/product/slots"
+	"github.com/gpuaas/gpuaas/product/storage"
+	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/product/terminal/logstream"
 	"github.com/gpuaas/gpuaas/product/terminal/recording"
@@ -98,6 +100,7 @@ type Services struct {
 	Removal     *removal.Service
 	Terminals   *terminal.Service
 	Logs        *logstream.Service
+	Storage     *storage.Service
 	Recordings  *recording.Service
 
 	Changes  *change.Service
@@ -146,6 +149,8 @@ type Config struct {
 	AuditArchive string
 	// PublicURL returns the address under which browsers reach the server.
 	PublicURL func() string
+	// Blobs is the object store; nil in a role that opens none.
+	Blobs blob.Store
 }
 
 // Keys are the private keys that the API uses.
@@ -158,7 +163,7 @@ type Keys struct {
 // New builds the services of a role. It returns an error that names a required field of c if the
 // field is missing.
 func New(c Config) (*Services, error) {
-	if err := Required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive", "Mailer", "MailFrom", "WebhookSeal", "RecordingSeal", "Development"); err != nil {
+	if err := Required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive", "Mailer", "MailFrom", "WebhookSeal", "RecordingSeal", "Development", "Blobs"); err != nil {
 		return nil, err
 	}
 	if c.Keys != nil {
@@ -187,6 +192,7 @@ func New(c Config) (*Services, error) {
 	})
 	s.addProduct(c)
 	s.addTerminals(c)
+	s.Storage = &storage.Service{DB: c.DB, Identity: s.Identity, Blobs: c.Blobs, Naming: c.Naming, Clock: c.Clock, Limits: storage.LimitsFrom(c.Policies)}
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups}
 	s.addGitOps(c, schema)

@@ -2115,6 +2115,24 @@ func (e SshCertificateVia) Valid() bool {
 	}
 }
 
+// Defines values for StorageObjectType.
+const (
+	File   StorageObjectType = "file"
+	Folder StorageObjectType = "folder"
+)
+
+// Valid indicates whether the value is a known member of the StorageObjectType enum.
+func (e StorageObjectType) Valid() bool {
+	switch e {
+	case File:
+		return true
+	case Folder:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TenantRole.
 const (
 	TenantRoleBilling TenantRole = "billing"
@@ -3393,6 +3411,54 @@ func (e ListEventsParamsScope) Valid() bool {
 	case ListEventsParamsScopePlatform:
 		return true
 	case ListEventsParamsScopeTenant:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CopyStorageParamsIfNoneMatch.
+const (
+	CopyStorageParamsIfNoneMatchAsterisk CopyStorageParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the CopyStorageParamsIfNoneMatch enum.
+func (e CopyStorageParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case CopyStorageParamsIfNoneMatchAsterisk:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListStorageParamsSort.
+const (
+	ListStorageParamsSortName      ListStorageParamsSort = "name"
+	ListStorageParamsSortUpdatedAt ListStorageParamsSort = "updated_at"
+)
+
+// Valid indicates whether the value is a known member of the ListStorageParamsSort enum.
+func (e ListStorageParamsSort) Valid() bool {
+	switch e {
+	case ListStorageParamsSortName:
+		return true
+	case ListStorageParamsSortUpdatedAt:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UploadStorageParamsIfNoneMatch.
+const (
+	UploadStorageParamsIfNoneMatchAsterisk UploadStorageParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the UploadStorageParamsIfNoneMatch enum.
+func (e UploadStorageParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case UploadStorageParamsIfNoneMatchAsterisk:
 		return true
 	default:
 		return false
@@ -7143,6 +7209,104 @@ type StatementUsage struct {
 	Sku       string             `json:"sku"`
 }
 
+// StorageFolderRequest defines model for StorageFolderRequest.
+type StorageFolderRequest struct {
+	Path string `json:"path"`
+}
+
+// StorageObject defines model for StorageObject.
+type StorageObject struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The actor who stored the bytes or created the folder.
+	CreatedBy string     `json:"created_by"`
+	DeletedAt *time.Time `json:"deleted_at,omitempty"`
+
+	// Etag Identifies the bytes of a file, or a folder. A copy has that of its original.
+	Etag string             `json:"etag"`
+	Id   openapi_types.UUID `json:"id"`
+
+	// MediaType The media type that the upload of a file named.
+	MediaType *string `json:"media_type,omitempty"`
+
+	// Name The last name of the path.
+	Name string `json:"name"`
+
+	// Path The path from the outermost folder of the project. That of a deleted object is its path at that time.
+	Path string `json:"path"`
+
+	// PurgeAt A deleted object can be restored until then, and counts until then.
+	PurgeAt *time.Time `json:"purge_at,omitempty"`
+
+	// Sha256 SHA-256 of a file, hexadecimal, where it is known.
+	Sha256 *string `json:"sha256,omitempty"`
+
+	// SizeBytes Bytes of a file. 0 for a folder.
+	SizeBytes int64             `json:"size_bytes"`
+	Type      StorageObjectType `json:"type"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
+// StorageObjectType defines model for StorageObject.Type.
+type StorageObjectType string
+
+// StorageObjectList defines model for StorageObjectList.
+type StorageObjectList struct {
+	Items []StorageObject `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// StorageRenameRequest defines model for StorageRenameRequest.
+type StorageRenameRequest struct {
+	From string `json:"from"`
+
+	// To The new path. Its folder exists already, unless a file is copied.
+	To string `json:"to"`
+}
+
+// StorageRestoreRequest defines model for StorageRestoreRequest.
+type StorageRestoreRequest struct {
+	// ObjectId Id of a deleted file or folder.
+	ObjectId openapi_types.UUID `json:"object_id"`
+
+	// Path Another path than the former one.
+	Path *string `json:"path,omitempty"`
+}
+
+// StorageUsage defines model for StorageUsage.
+type StorageUsage struct {
+	// Bytes Bytes of the stored objects of the project, also of deleted ones.
+	Bytes int64 `json:"bytes"`
+
+	// Objects Number of files and folders, also of deleted ones.
+	Objects int64 `json:"objects"`
+
+	// QuotaBytes The policy `storage.quota_bytes` of the project.
+	QuotaBytes int64 `json:"quota_bytes"`
+
+	// QuotaObjects The policy `storage.max_objects` of the project.
+	QuotaObjects int64 `json:"quota_objects"`
+
+	// ReservedBytes Bytes of uploads in progress.
+	ReservedBytes int64 `json:"reserved_bytes"`
+
+	// Tenant All projects of the tenant.
+	Tenant struct {
+		// Bytes Bytes of stored objects and of uploads in progress.
+		Bytes        int64 `json:"bytes"`
+		Objects      int64 `json:"objects"`
+		QuotaBytes   int64 `json:"quota_bytes"`
+		QuotaObjects int64 `json:"quota_objects"`
+	} `json:"tenant"`
+}
+
 // SuppressedAddress defines model for SuppressedAddress.
 type SuppressedAddress struct {
 	Address   string             `json:"address"`
@@ -8142,6 +8306,9 @@ type SlotID = openapi_types.UUID
 
 // SshKeyID defines model for SshKeyID.
 type SshKeyID = openapi_types.UUID
+
+// StoragePath defines model for StoragePath.
+type StoragePath = string
 
 // SuppressedAddressID defines model for SuppressedAddressID.
 type SuppressedAddressID = openapi_types.UUID
@@ -9946,6 +10113,174 @@ type DeleteSshKeyParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// CopyStorageParams defines parameters for CopyStorage.
+type CopyStorageParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// IfNoneMatch The API rejects the request if a value exists. The header excludes `If-Match`.
+	IfNoneMatch *CopyStorageParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// CopyStorageParamsIfNoneMatch defines parameters for CopyStorage.
+type CopyStorageParamsIfNoneMatch string
+
+// DeleteStorageParams defines parameters for DeleteStorage.
+type DeleteStorageParams struct {
+	// Path The path of the file or folder.
+	Path *string `form:"path,omitempty" json:"path,omitempty"`
+
+	// Id Id of a deleted file or folder.
+	Id *openapi_types.UUID `form:"id,omitempty" json:"id,omitempty"`
+
+	// Recursive The API also deletes a folder that is not empty.
+	Recursive *bool `form:"recursive,omitempty" json:"recursive,omitempty"`
+
+	// Permanent It cannot be restored.
+	Permanent *bool `form:"permanent,omitempty" json:"permanent,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// DownloadStorageParams defines parameters for DownloadStorage.
+type DownloadStorageParams struct {
+	// Path The path from the outermost folder of the project, such as `data/train.bin`. The names are in Unicode normalization form C.
+	Path StoragePath `form:"path" json:"path"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// Range A range of bytes, such as `bytes=0-1023`.
+	Range *string `json:"Range,omitempty"`
+
+	// IfRange The `ETag` of the file for which the range applies. The API returns the whole file if it has changed.
+	IfRange *string `json:"If-Range,omitempty"`
+}
+
+// ListStorageParams defines parameters for ListStorage.
+type ListStorageParams struct {
+	// Prefix The path of the folder. Without it the API lists the outermost folder of the project.
+	Prefix *string `form:"prefix,omitempty" json:"prefix,omitempty"`
+
+	// Recursive The API returns all that is below the folder.
+	Recursive *bool `form:"recursive,omitempty" json:"recursive,omitempty"`
+
+	// Sort `name`: by name, byte by byte. `updated_at`: the last change first.
+	Sort *ListStorageParamsSort `form:"sort,omitempty" json:"sort,omitempty"`
+
+	// Deleted The API returns deleted objects.
+	Deleted *bool `form:"deleted,omitempty" json:"deleted,omitempty"`
+
+	// Limit The size of a page.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// ListStorageParamsSort defines parameters for ListStorage.
+type ListStorageParamsSort string
+
+// CreateStorageFolderParams defines parameters for CreateStorageFolder.
+type CreateStorageFolderParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// RenameStorageParams defines parameters for RenameStorage.
+type RenameStorageParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// RestoreStorageParams defines parameters for RestoreStorage.
+type RestoreStorageParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// StatStorageParams defines parameters for StatStorage.
+type StatStorageParams struct {
+	// Path The path from the outermost folder of the project, such as `data/train.bin`. The names are in Unicode normalization form C.
+	Path StoragePath `form:"path" json:"path"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// UploadStorageParams defines parameters for UploadStorage.
+type UploadStorageParams struct {
+	// Path The path from the outermost folder of the project, such as `data/train.bin`. The names are in Unicode normalization form C.
+	Path StoragePath `form:"path" json:"path"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// IfNoneMatch The API rejects the request if a value exists. The header excludes `If-Match`.
+	IfNoneMatch *UploadStorageParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// ContentDigest The SHA-256 of the body: `sha-256=:…:` with Base64 (RFC 9530).
+	ContentDigest *string `json:"Content-Digest,omitempty"`
+}
+
+// UploadStorageParamsIfNoneMatch defines parameters for UploadStorage.
+type UploadStorageParamsIfNoneMatch string
+
+// GetStorageUsageParams defines parameters for GetStorageUsage.
+type GetStorageUsageParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
 // GetTenantParams defines parameters for GetTenant.
 type GetTenantParams struct {
 	// IfNoneMatch The `ETag` of the copy that the client has cached.
@@ -10731,6 +11066,18 @@ type CreateCredentialJSONRequestBody = CredentialRequest
 
 // CreateSshKeyJSONRequestBody defines body for CreateSshKey for application/json ContentType.
 type CreateSshKeyJSONRequestBody = SshKeyRequest
+
+// CopyStorageJSONRequestBody defines body for CopyStorage for application/json ContentType.
+type CopyStorageJSONRequestBody = StorageRenameRequest
+
+// CreateStorageFolderJSONRequestBody defines body for CreateStorageFolder for application/json ContentType.
+type CreateStorageFolderJSONRequestBody = StorageFolderRequest
+
+// RenameStorageJSONRequestBody defines body for RenameStorage for application/json ContentType.
+type RenameStorageJSONRequestBody = StorageRenameRequest
+
+// RestoreStorageJSONRequestBody defines body for RestoreStorage for application/json ContentType.
+type RestoreStorageJSONRequestBody = StorageRestoreRequest
 
 // UpdateTenantJSONRequestBody defines body for UpdateTenant for application/json ContentType.
 type UpdateTenantJSONRequestBody = TenantPatch
@@ -13110,6 +13457,132 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /api/v1/ssh-keys/{id} (the `DeleteSshKey` operationId).
 	DeleteSshKey(ctx context.Context, id SshKeyID, params *DeleteSshKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CopyStorageWithBody Copy file
+	//
+	// The API copies a file without moving bytes, and replaces a file at the new path. The copy counts with its size.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/storage/copy (the `CopyStorage` operationId).
+	CopyStorageWithBody(ctx context.Context, params *CopyStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CopyStorage Copy file
+	//
+	// The API copies a file without moving bytes, and replaces a file at the new path. The copy counts with its size.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/storage/copy (the `CopyStorage` operationId).
+	CopyStorage(ctx context.Context, params *CopyStorageParams, body CopyStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteStorage Delete file or folder
+	//
+	// The API deletes a file, or a folder with all that is below it. It can be restored until `purge_at`, and counts and is billed
+	// until then (`storage.trash_days`). With `permanent=true` it cannot be restored. With `id` instead of `path`, a deleted
+	// object is purged.
+	//
+	// Corresponds with DELETE /api/v1/storage/delete (the `DeleteStorage` operationId).
+	DeleteStorage(ctx context.Context, params *DeleteStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DownloadStorage Download file
+	//
+	// The API returns the bytes of a file, or redirects to a URL of the object store, which is valid for some minutes. It supports
+	// one range. The response is an attachment with a media type that no browser executes.
+	//
+	// Corresponds with GET /api/v1/storage/download (the `DownloadStorage` operationId).
+	DownloadStorage(ctx context.Context, params *DownloadStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListStorage List storage
+	//
+	// The API returns the files and folders of a folder of the project. With `recursive=true` it returns all that is below the
+	// folder, sorted by path, byte by byte. With `deleted=true` it returns the deleted files and folders of the project that can
+	// be restored, oldest first.
+	//
+	// Corresponds with GET /api/v1/storage/list (the `ListStorage` operationId).
+	ListStorage(ctx context.Context, params *ListStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateStorageFolderWithBody Create folder
+	//
+	// The API creates a folder and the folders that are missing above it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/storage/mkdir (the `CreateStorageFolder` operationId).
+	CreateStorageFolderWithBody(ctx context.Context, params *CreateStorageFolderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateStorageFolder Create folder
+	//
+	// The API creates a folder and the folders that are missing above it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/storage/mkdir (the `CreateStorageFolder` operationId).
+	CreateStorageFolder(ctx context.Context, params *CreateStorageFolderParams, body CreateStorageFolderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RenameStorageWithBody Rename file or folder
+	//
+	// The API moves a file, or a folder with all that is below it. The time does not depend on the number of files. Nothing is
+	// replaced.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/storage/rename (the `RenameStorage` operationId).
+	RenameStorageWithBody(ctx context.Context, params *RenameStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RenameStorage Rename file or folder
+	//
+	// The API moves a file, or a folder with all that is below it. The time does not depend on the number of files. Nothing is
+	// replaced.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/storage/rename (the `RenameStorage` operationId).
+	RenameStorage(ctx context.Context, params *RenameStorageParams, body RenameStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestoreStorageWithBody Restore file or folder
+	//
+	// The API restores a deleted file or folder to its folder, or to another path.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/storage/restore (the `RestoreStorage` operationId).
+	RestoreStorageWithBody(ctx context.Context, params *RestoreStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestoreStorage Restore file or folder
+	//
+	// The API restores a deleted file or folder to its folder, or to another path.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/storage/restore (the `RestoreStorage` operationId).
+	RestoreStorage(ctx context.Context, params *RestoreStorageParams, body RestoreStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StatStorage Get stored object
+	//
+	// The API returns a file or a folder without its bytes.
+	//
+	// Corresponds with GET /api/v1/storage/stat (the `StatStorage` operationId).
+	StatStorage(ctx context.Context, params *StatStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UploadStorageWithBody Upload file
+	//
+	// The body is the file. The API creates the folders that are missing, and replaces a file at the same path. The file is visible
+	// when all of its bytes are stored. The API compares the bytes with `Content-Digest`. A file that is larger than some hundred
+	// megabytes should be uploaded in parts.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/storage/upload (the `UploadStorage` operationId).
+	UploadStorageWithBody(ctx context.Context, params *UploadStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetStorageUsage Get storage usage
+	//
+	// The API returns the bytes and the number of the stored objects of the project and of its tenant, with the quotas. Deleted
+	// objects count until they are purged.
+	//
+	// Corresponds with GET /api/v1/storage/usage (the `GetStorageUsage` operationId).
+	GetStorageUsage(ctx context.Context, params *GetStorageUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTenant Get tenant
 	//
@@ -18116,6 +18589,272 @@ func (c *Client) CreateSshKey(ctx context.Context, params *CreateSshKeyParams, b
 // Corresponds with DELETE /api/v1/ssh-keys/{id} (the `DeleteSshKey` operationId).
 func (c *Client) DeleteSshKey(ctx context.Context, id SshKeyID, params *DeleteSshKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteSshKeyRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CopyStorageWithBody Copy file
+//
+// The API copies a file without moving bytes, and replaces a file at the new path. The copy counts with its size.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/storage/copy (the `CopyStorage` operationId).
+func (c *Client) CopyStorageWithBody(ctx context.Context, params *CopyStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCopyStorageRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CopyStorage Copy file
+//
+// The API copies a file without moving bytes, and replaces a file at the new path. The copy counts with its size.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/storage/copy (the `CopyStorage` operationId).
+func (c *Client) CopyStorage(ctx context.Context, params *CopyStorageParams, body CopyStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCopyStorageRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteStorage Delete file or folder
+//
+// The API deletes a file, or a folder with all that is below it. It can be restored until `purge_at`, and counts and is billed
+// until then (`storage.trash_days`). With `permanent=true` it cannot be restored. With `id` instead of `path`, a deleted
+// object is purged.
+//
+// Corresponds with DELETE /api/v1/storage/delete (the `DeleteStorage` operationId).
+func (c *Client) DeleteStorage(ctx context.Context, params *DeleteStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteStorageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DownloadStorage Download file
+//
+// The API returns the bytes of a file, or redirects to a URL of the object store, which is valid for some minutes. It supports
+// one range. The response is an attachment with a media type that no browser executes.
+//
+// Corresponds with GET /api/v1/storage/download (the `DownloadStorage` operationId).
+func (c *Client) DownloadStorage(ctx context.Context, params *DownloadStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDownloadStorageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListStorage List storage
+//
+// The API returns the files and folders of a folder of the project. With `recursive=true` it returns all that is below the
+// folder, sorted by path, byte by byte. With `deleted=true` it returns the deleted files and folders of the project that can
+// be restored, oldest first.
+//
+// Corresponds with GET /api/v1/storage/list (the `ListStorage` operationId).
+func (c *Client) ListStorage(ctx context.Context, params *ListStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListStorageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateStorageFolderWithBody Create folder
+//
+// The API creates a folder and the folders that are missing above it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/storage/mkdir (the `CreateStorageFolder` operationId).
+func (c *Client) CreateStorageFolderWithBody(ctx context.Context, params *CreateStorageFolderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateStorageFolderRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateStorageFolder Create folder
+//
+// The API creates a folder and the folders that are missing above it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/storage/mkdir (the `CreateStorageFolder` operationId).
+func (c *Client) CreateStorageFolder(ctx context.Context, params *CreateStorageFolderParams, body CreateStorageFolderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateStorageFolderRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RenameStorageWithBody Rename file or folder
+//
+// The API moves a file, or a folder with all that is below it. The time does not depend on the number of files. Nothing is
+// replaced.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/storage/rename (the `RenameStorage` operationId).
+func (c *Client) RenameStorageWithBody(ctx context.Context, params *RenameStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRenameStorageRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RenameStorage Rename file or folder
+//
+// The API moves a file, or a folder with all that is below it. The time does not depend on the number of files. Nothing is
+// replaced.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/storage/rename (the `RenameStorage` operationId).
+func (c *Client) RenameStorage(ctx context.Context, params *RenameStorageParams, body RenameStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRenameStorageRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestoreStorageWithBody Restore file or folder
+//
+// The API restores a deleted file or folder to its folder, or to another path.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/storage/restore (the `RestoreStorage` operationId).
+func (c *Client) RestoreStorageWithBody(ctx context.Context, params *RestoreStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreStorageRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestoreStorage Restore file or folder
+//
+// The API restores a deleted file or folder to its folder, or to another path.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/storage/restore (the `RestoreStorage` operationId).
+func (c *Client) RestoreStorage(ctx context.Context, params *RestoreStorageParams, body RestoreStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreStorageRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StatStorage Get stored object
+//
+// The API returns a file or a folder without its bytes.
+//
+// Corresponds with GET /api/v1/storage/stat (the `StatStorage` operationId).
+func (c *Client) StatStorage(ctx context.Context, params *StatStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStatStorageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UploadStorageWithBody Upload file
+//
+// The body is the file. The API creates the folders that are missing, and replaces a file at the same path. The file is visible
+// when all of its bytes are stored. The API compares the bytes with `Content-Digest`. A file that is larger than some hundred
+// megabytes should be uploaded in parts.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/storage/upload (the `UploadStorage` operationId).
+func (c *Client) UploadStorageWithBody(ctx context.Context, params *UploadStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUploadStorageRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetStorageUsage Get storage usage
+//
+// The API returns the bytes and the number of the stored objects of the project and of its tenant, with the quotas. Deleted
+// objects count until they are purged.
+//
+// Corresponds with GET /api/v1/storage/usage (the `GetStorageUsage` operationId).
+func (c *Client) GetStorageUsage(ctx context.Context, params *GetStorageUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetStorageUsageRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -31668,6 +32407,919 @@ func NewDeleteSshKeyRequest(server string, id SshKeyID, params *DeleteSshKeyPara
 	return req, nil
 }
 
+// NewCopyStorageRequest calls the generic CopyStorage builder with application/json body
+func NewCopyStorageRequest(server string, params *CopyStorageParams, body CopyStorageJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCopyStorageRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCopyStorageRequestWithBody constructs an http.Request for the CopyStorage method, with any body, and a specified content type
+func NewCopyStorageRequestWithBody(server string, params *CopyStorageParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/copy")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam2)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam3)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam4)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteStorageRequest constructs an http.Request for the DeleteStorage method
+func NewDeleteStorageRequest(server string, params *DeleteStorageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/delete")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Path != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", *params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Id != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "id", *params.Id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Recursive != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "recursive", *params.Recursive, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Permanent != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "permanent", *params.Permanent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam2)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDownloadStorageRequest constructs an http.Request for the DownloadStorage method
+func NewDownloadStorageRequest(server string, params *DownloadStorageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/download")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+		if params.Range != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Range", *params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Range", headerParam2)
+		}
+
+		if params.IfRange != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Range", *params.IfRange, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Range", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListStorageRequest constructs an http.Request for the ListStorage method
+func NewListStorageRequest(server string, params *ListStorageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/list")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Prefix != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "prefix", *params.Prefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Recursive != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "recursive", *params.Recursive, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Sort != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sort", *params.Sort, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Deleted != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "deleted", *params.Deleted, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateStorageFolderRequest calls the generic CreateStorageFolder builder with application/json body
+func NewCreateStorageFolderRequest(server string, params *CreateStorageFolderParams, body CreateStorageFolderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateStorageFolderRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateStorageFolderRequestWithBody constructs an http.Request for the CreateStorageFolder method, with any body, and a specified content type
+func NewCreateStorageFolderRequestWithBody(server string, params *CreateStorageFolderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/mkdir")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRenameStorageRequest calls the generic RenameStorage builder with application/json body
+func NewRenameStorageRequest(server string, params *RenameStorageParams, body RenameStorageJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRenameStorageRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewRenameStorageRequestWithBody constructs an http.Request for the RenameStorage method, with any body, and a specified content type
+func NewRenameStorageRequestWithBody(server string, params *RenameStorageParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/rename")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam2)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewRestoreStorageRequest calls the generic RestoreStorage builder with application/json body
+func NewRestoreStorageRequest(server string, params *RestoreStorageParams, body RestoreStorageJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRestoreStorageRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewRestoreStorageRequestWithBody constructs an http.Request for the RestoreStorage method, with any body, and a specified content type
+func NewRestoreStorageRequestWithBody(server string, params *RestoreStorageParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/restore")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewStatStorageRequest constructs an http.Request for the StatStorage method
+func NewStatStorageRequest(server string, params *StatStorageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/stat")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUploadStorageRequestWithBody constructs an http.Request for the UploadStorage method, with any body, and a specified content type
+func NewUploadStorageRequestWithBody(server string, params *UploadStorageParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/upload")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam2)
+		}
+
+		if params.ContentDigest != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "Content-Digest", *params.ContentDigest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Content-Digest", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetStorageUsageRequest constructs an http.Request for the GetStorageUsage method
+func NewGetStorageUsageRequest(server string, params *GetStorageUsageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/usage")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewGetTenantRequest constructs an http.Request for the GetTenant method
 func NewGetTenantRequest(server string, params *GetTenantParams) (*http.Request, error) {
 	var err error
@@ -35830,6 +37482,36 @@ type ServerInterface interface {
 	// DeleteSshKey Delete SSH key
 	// (DELETE /api/v1/ssh-keys/{id})
 	DeleteSshKey(c *gin.Context, id SshKeyID, params DeleteSshKeyParams)
+	// CopyStorage Copy file
+	// (POST /api/v1/storage/copy)
+	CopyStorage(c *gin.Context, params CopyStorageParams)
+	// DeleteStorage Delete file or folder
+	// (DELETE /api/v1/storage/delete)
+	DeleteStorage(c *gin.Context, params DeleteStorageParams)
+	// DownloadStorage Download file
+	// (GET /api/v1/storage/download)
+	DownloadStorage(c *gin.Context, params DownloadStorageParams)
+	// ListStorage List storage
+	// (GET /api/v1/storage/list)
+	ListStorage(c *gin.Context, params ListStorageParams)
+	// CreateStorageFolder Create folder
+	// (POST /api/v1/storage/mkdir)
+	CreateStorageFolder(c *gin.Context, params CreateStorageFolderParams)
+	// RenameStorage Rename file or folder
+	// (POST /api/v1/storage/rename)
+	RenameStorage(c *gin.Context, params RenameStorageParams)
+	// RestoreStorage Restore file or folder
+	// (POST /api/v1/storage/restore)
+	RestoreStorage(c *gin.Context, params RestoreStorageParams)
+	// StatStorage Get stored object
+	// (GET /api/v1/storage/stat)
+	StatStorage(c *gin.Context, params StatStorageParams)
+	// UploadStorage Upload file
+	// (PUT /api/v1/storage/upload)
+	UploadStorage(c *gin.Context, params UploadStorageParams)
+	// GetStorageUsage Get storage usage
+	// (GET /api/v1/storage/usage)
+	GetStorageUsage(c *gin.Context, params GetStorageUsageParams)
 	// GetTenant Get tenant
 	// (GET /api/v1/tenant)
 	GetTenant(c *gin.Context, params GetTenantParams)
@@ -46117,6 +47799,890 @@ func (siw *ServerInterfaceWrapper) DeleteSshKey(c *gin.Context) {
 	siw.Handler.DeleteSshKey(c, id, params)
 }
 
+// CopyStorage operation middleware
+func (siw *ServerInterfaceWrapper) CopyStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CopyStorageParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch CopyStorageParamsIfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CopyStorage(c, params)
+}
+
+// DeleteStorage operation middleware
+func (siw *ServerInterfaceWrapper) DeleteStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteStorageParams
+
+	// ------------- Optional query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "path", c.Request.URL.Query(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter path: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "id", c.Request.URL.Query(), &params.Id, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "recursive" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "recursive", c.Request.URL.Query(), &params.Recursive, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter recursive: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "permanent" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "permanent", c.Request.URL.Query(), &params.Permanent, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter permanent: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteStorage(c, params)
+}
+
+// DownloadStorage operation middleware
+func (siw *ServerInterfaceWrapper) DownloadStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DownloadStorageParams
+
+	// ------------- Required query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", c.Request.URL.Query(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter path: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	// ------------- Optional header parameter "Range" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Range")]; found {
+		var Range string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Range, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Range", valueList[0], &Range, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Range: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.Range = &Range
+
+	}
+
+	// ------------- Optional header parameter "If-Range" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Range")]; found {
+		var IfRange string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Range, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Range", valueList[0], &IfRange, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Range: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfRange = &IfRange
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DownloadStorage(c, params)
+}
+
+// ListStorage operation middleware
+func (siw *ServerInterfaceWrapper) ListStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListStorageParams
+
+	// ------------- Optional query parameter "prefix" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "prefix", c.Request.URL.Query(), &params.Prefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter prefix: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "recursive" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "recursive", c.Request.URL.Query(), &params.Recursive, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter recursive: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "sort" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sort", c.Request.URL.Query(), &params.Sort, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter sort: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "deleted" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "deleted", c.Request.URL.Query(), &params.Deleted, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter deleted: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListStorage(c, params)
+}
+
+// CreateStorageFolder operation middleware
+func (siw *ServerInterfaceWrapper) CreateStorageFolder(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateStorageFolderParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateStorageFolder(c, params)
+}
+
+// RenameStorage operation middleware
+func (siw *ServerInterfaceWrapper) RenameStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RenameStorageParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RenameStorage(c, params)
+}
+
+// RestoreStorage operation middleware
+func (siw *ServerInterfaceWrapper) RestoreStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params RestoreStorageParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.RestoreStorage(c, params)
+}
+
+// StatStorage operation middleware
+func (siw *ServerInterfaceWrapper) StatStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StatStorageParams
+
+	// ------------- Required query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", c.Request.URL.Query(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter path: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.StatStorage(c, params)
+}
+
+// UploadStorage operation middleware
+func (siw *ServerInterfaceWrapper) UploadStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UploadStorageParams
+
+	// ------------- Required query parameter "path" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "path", c.Request.URL.Query(), &params.Path, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter path: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch UploadStorageParamsIfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	// ------------- Optional header parameter "Content-Digest" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Content-Digest")]; found {
+		var ContentDigest string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Content-Digest, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Content-Digest", valueList[0], &ContentDigest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Content-Digest: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.ContentDigest = &ContentDigest
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.UploadStorage(c, params)
+}
+
+// GetStorageUsage operation middleware
+func (siw *ServerInterfaceWrapper) GetStorageUsage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetStorageUsageParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetStorageUsage(c, params)
+}
+
 // GetTenant operation middleware
 func (siw *ServerInterfaceWrapper) GetTenant(c *gin.Context) {
 
@@ -49568,6 +52134,16 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/ssh-keys", wrapper.ListSshKeys)
 	router.POST(options.BaseURL+"/api/v1/ssh-keys", wrapper.CreateSshKey)
 	router.DELETE(options.BaseURL+"/api/v1/ssh-keys/:id", wrapper.DeleteSshKey)
+	router.POST(options.BaseURL+"/api/v1/storage/copy", wrapper.CopyStorage)
+	router.DELETE(options.BaseURL+"/api/v1/storage/delete", wrapper.DeleteStorage)
+	router.GET(options.BaseURL+"/api/v1/storage/download", wrapper.DownloadStorage)
+	router.GET(options.BaseURL+"/api/v1/storage/list", wrapper.ListStorage)
+	router.POST(options.BaseURL+"/api/v1/storage/mkdir", wrapper.CreateStorageFolder)
+	router.POST(options.BaseURL+"/api/v1/storage/rename", wrapper.RenameStorage)
+	router.POST(options.BaseURL+"/api/v1/storage/restore", wrapper.RestoreStorage)
+	router.GET(options.BaseURL+"/api/v1/storage/stat", wrapper.StatStorage)
+	router.PUT(options.BaseURL+"/api/v1/storage/upload", wrapper.UploadStorage)
+	router.GET(options.BaseURL+"/api/v1/storage/usage", wrapper.GetStorageUsage)
 	router.GET(options.BaseURL+"/api/v1/tenant", wrapper.GetTenant)
 	router.PATCH(options.BaseURL+"/api/v1/tenant", wrapper.UpdateTenant)
 	router.GET(options.BaseURL+"/api/v1/tenant/invitations", wrapper.ListInvitations)
@@ -54922,6 +57498,417 @@ func (response DeleteSshKey204Response) VisitDeleteSshKeyResponse(w http.Respons
 	return nil
 }
 
+type CopyStorageRequestObject struct {
+	Params CopyStorageParams
+	Body   *CopyStorageJSONRequestBody
+}
+
+type CopyStorageResponseObject interface {
+	VisitCopyStorageResponse(w http.ResponseWriter) error
+}
+
+type CopyStorage201ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type CopyStorage201JSONResponse struct {
+	Body    StorageObject
+	Headers CopyStorage201ResponseHeaders
+}
+
+func (response CopyStorage201JSONResponse) VisitCopyStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteStorageRequestObject struct {
+	Params DeleteStorageParams
+}
+
+type DeleteStorageResponseObject interface {
+	VisitDeleteStorageResponse(w http.ResponseWriter) error
+}
+
+type DeleteStorage200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type DeleteStorage200JSONResponse struct {
+	Body    StorageObject
+	Headers DeleteStorage200ResponseHeaders
+}
+
+func (response DeleteStorage200JSONResponse) VisitDeleteStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DownloadStorageRequestObject struct {
+	Params DownloadStorageParams
+}
+
+type DownloadStorageResponseObject interface {
+	VisitDownloadStorageResponse(w http.ResponseWriter) error
+}
+
+type DownloadStorage200ResponseHeaders struct {
+	ETag       string
+	ReprDigest *string
+}
+
+type DownloadStorage200AsteriskResponse struct {
+	Body          io.Reader
+	Headers       DownloadStorage200ResponseHeaders
+	ContentType   string
+	ContentLength int64
+}
+
+func (response DownloadStorage200AsteriskResponse) VisitDownloadStorageResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", response.ContentType)
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.ReprDigest != nil {
+		w.Header().Set("Repr-Digest", fmt.Sprint(*response.Headers.ReprDigest))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type DownloadStorage206ResponseHeaders struct {
+	ETag string
+}
+
+type DownloadStorage206AsteriskResponse struct {
+	Body          io.Reader
+	Headers       DownloadStorage206ResponseHeaders
+	ContentType   string
+	ContentLength int64
+}
+
+func (response DownloadStorage206AsteriskResponse) VisitDownloadStorageResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", response.ContentType)
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(206)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type DownloadStorage302ResponseHeaders struct {
+	Location string
+}
+
+type DownloadStorage302Response struct {
+	Headers DownloadStorage302ResponseHeaders
+}
+
+func (response DownloadStorage302Response) VisitDownloadStorageResponse(w http.ResponseWriter) error {
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(302)
+	return nil
+}
+
+type DownloadStorage304Response struct {
+}
+
+func (response DownloadStorage304Response) VisitDownloadStorageResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
+}
+
+type DownloadStorage416Response struct {
+}
+
+func (response DownloadStorage416Response) VisitDownloadStorageResponse(w http.ResponseWriter) error {
+	w.WriteHeader(416)
+	return nil
+}
+
+type ListStorageRequestObject struct {
+	Params ListStorageParams
+}
+
+type ListStorageResponseObject interface {
+	VisitListStorageResponse(w http.ResponseWriter) error
+}
+
+type ListStorage200ResponseHeaders struct {
+	Link *string
+}
+
+type ListStorage200JSONResponse struct {
+	Body    StorageObjectList
+	Headers ListStorage200ResponseHeaders
+}
+
+func (response ListStorage200JSONResponse) VisitListStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateStorageFolderRequestObject struct {
+	Params CreateStorageFolderParams
+	Body   *CreateStorageFolderJSONRequestBody
+}
+
+type CreateStorageFolderResponseObject interface {
+	VisitCreateStorageFolderResponse(w http.ResponseWriter) error
+}
+
+type CreateStorageFolder201ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type CreateStorageFolder201JSONResponse struct {
+	Body    StorageObject
+	Headers CreateStorageFolder201ResponseHeaders
+}
+
+func (response CreateStorageFolder201JSONResponse) VisitCreateStorageFolderResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RenameStorageRequestObject struct {
+	Params RenameStorageParams
+	Body   *RenameStorageJSONRequestBody
+}
+
+type RenameStorageResponseObject interface {
+	VisitRenameStorageResponse(w http.ResponseWriter) error
+}
+
+type RenameStorage200ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+type RenameStorage200JSONResponse struct {
+	Body    StorageObject
+	Headers RenameStorage200ResponseHeaders
+}
+
+func (response RenameStorage200JSONResponse) VisitRenameStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RestoreStorageRequestObject struct {
+	Params RestoreStorageParams
+	Body   *RestoreStorageJSONRequestBody
+}
+
+type RestoreStorageResponseObject interface {
+	VisitRestoreStorageResponse(w http.ResponseWriter) error
+}
+
+type RestoreStorage200ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+type RestoreStorage200JSONResponse struct {
+	Body    StorageObject
+	Headers RestoreStorage200ResponseHeaders
+}
+
+func (response RestoreStorage200JSONResponse) VisitRestoreStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StatStorageRequestObject struct {
+	Params StatStorageParams
+}
+
+type StatStorageResponseObject interface {
+	VisitStatStorageResponse(w http.ResponseWriter) error
+}
+
+type StatStorage200ResponseHeaders struct {
+	ETag string
+}
+
+type StatStorage200JSONResponse struct {
+	Body    StorageObject
+	Headers StatStorage200ResponseHeaders
+}
+
+func (response StatStorage200JSONResponse) VisitStatStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadStorageRequestObject struct {
+	Params UploadStorageParams
+	Body   io.Reader
+}
+
+type UploadStorageResponseObject interface {
+	VisitUploadStorageResponse(w http.ResponseWriter) error
+}
+
+type UploadStorage200ResponseHeaders struct {
+	ETag string
+}
+
+type UploadStorage200JSONResponse struct {
+	Body    StorageObject
+	Headers UploadStorage200ResponseHeaders
+}
+
+func (response UploadStorage200JSONResponse) VisitUploadStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadStorage201ResponseHeaders struct {
+	ETag     string
+	Location string
+}
+
+type UploadStorage201JSONResponse struct {
+	Body    StorageObject
+	Headers UploadStorage201ResponseHeaders
+}
+
+func (response UploadStorage201JSONResponse) VisitUploadStorageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetStorageUsageRequestObject struct {
+	Params GetStorageUsageParams
+}
+
+type GetStorageUsageResponseObject interface {
+	VisitGetStorageUsageResponse(w http.ResponseWriter) error
+}
+
+type GetStorageUsage200JSONResponse StorageUsage
+
+func (response GetStorageUsage200JSONResponse) VisitGetStorageUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTenantRequestObject struct {
 	Params GetTenantParams
 }
@@ -57172,6 +60159,36 @@ type StrictServerInterface interface {
 	// DeleteSshKey Delete SSH key
 	// (DELETE /api/v1/ssh-keys/{id})
 	DeleteSshKey(ctx context.Context, request DeleteSshKeyRequestObject) (DeleteSshKeyResponseObject, error)
+	// CopyStorage Copy file
+	// (POST /api/v1/storage/copy)
+	CopyStorage(ctx context.Context, request CopyStorageRequestObject) (CopyStorageResponseObject, error)
+	// DeleteStorage Delete file or folder
+	// (DELETE /api/v1/storage/delete)
+	DeleteStorage(ctx context.Context, request DeleteStorageRequestObject) (DeleteStorageResponseObject, error)
+	// DownloadStorage Download file
+	// (GET /api/v1/storage/download)
+	DownloadStorage(ctx context.Context, request DownloadStorageRequestObject) (DownloadStorageResponseObject, error)
+	// ListStorage List storage
+	// (GET /api/v1/storage/list)
+	ListStorage(ctx context.Context, request ListStorageRequestObject) (ListStorageResponseObject, error)
+	// CreateStorageFolder Create folder
+	// (POST /api/v1/storage/mkdir)
+	CreateStorageFolder(ctx context.Context, request CreateStorageFolderRequestObject) (CreateStorageFolderResponseObject, error)
+	// RenameStorage Rename file or folder
+	// (POST /api/v1/storage/rename)
+	RenameStorage(ctx context.Context, request RenameStorageRequestObject) (RenameStorageResponseObject, error)
+	// RestoreStorage Restore file or folder
+	// (POST /api/v1/storage/restore)
+	RestoreStorage(ctx context.Context, request RestoreStorageRequestObject) (RestoreStorageResponseObject, error)
+	// StatStorage Get stored object
+	// (GET /api/v1/storage/stat)
+	StatStorage(ctx context.Context, request StatStorageRequestObject) (StatStorageResponseObject, error)
+	// UploadStorage Upload file
+	// (PUT /api/v1/storage/upload)
+	UploadStorage(ctx context.Context, request UploadStorageRequestObject) (UploadStorageResponseObject, error)
+	// GetStorageUsage Get storage usage
+	// (GET /api/v1/storage/usage)
+	GetStorageUsage(ctx context.Context, request GetStorageUsageRequestObject) (GetStorageUsageResponseObject, error)
 	// GetTenant Get tenant
 	// (GET /api/v1/tenant)
 	GetTenant(ctx context.Context, request GetTenantRequestObject) (GetTenantResponseObject, error)
@@ -63086,6 +66103,340 @@ func (sh *strictHandler) DeleteSshKey(ctx *gin.Context, id SshKeyID, params Dele
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(DeleteSshKeyResponseObject); ok {
 		if err := validResponse.VisitDeleteSshKeyResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CopyStorage operation middleware
+func (sh *strictHandler) CopyStorage(ctx *gin.Context, params CopyStorageParams) {
+	var request CopyStorageRequestObject
+
+	request.Params = params
+
+	var body CopyStorageJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CopyStorage(ctx, request.(CopyStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CopyStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CopyStorageResponseObject); ok {
+		if err := validResponse.VisitCopyStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteStorage operation middleware
+func (sh *strictHandler) DeleteStorage(ctx *gin.Context, params DeleteStorageParams) {
+	var request DeleteStorageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteStorage(ctx, request.(DeleteStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeleteStorageResponseObject); ok {
+		if err := validResponse.VisitDeleteStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DownloadStorage operation middleware
+func (sh *strictHandler) DownloadStorage(ctx *gin.Context, params DownloadStorageParams) {
+	var request DownloadStorageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DownloadStorage(ctx, request.(DownloadStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DownloadStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DownloadStorageResponseObject); ok {
+		if err := validResponse.VisitDownloadStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListStorage operation middleware
+func (sh *strictHandler) ListStorage(ctx *gin.Context, params ListStorageParams) {
+	var request ListStorageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListStorage(ctx, request.(ListStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListStorageResponseObject); ok {
+		if err := validResponse.VisitListStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateStorageFolder operation middleware
+func (sh *strictHandler) CreateStorageFolder(ctx *gin.Context, params CreateStorageFolderParams) {
+	var request CreateStorageFolderRequestObject
+
+	request.Params = params
+
+	var body CreateStorageFolderJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateStorageFolder(ctx, request.(CreateStorageFolderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateStorageFolder")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateStorageFolderResponseObject); ok {
+		if err := validResponse.VisitCreateStorageFolderResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RenameStorage operation middleware
+func (sh *strictHandler) RenameStorage(ctx *gin.Context, params RenameStorageParams) {
+	var request RenameStorageRequestObject
+
+	request.Params = params
+
+	var body RenameStorageJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RenameStorage(ctx, request.(RenameStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RenameStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(RenameStorageResponseObject); ok {
+		if err := validResponse.VisitRenameStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RestoreStorage operation middleware
+func (sh *strictHandler) RestoreStorage(ctx *gin.Context, params RestoreStorageParams) {
+	var request RestoreStorageRequestObject
+
+	request.Params = params
+
+	var body RestoreStorageJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RestoreStorage(ctx, request.(RestoreStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RestoreStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(RestoreStorageResponseObject); ok {
+		if err := validResponse.VisitRestoreStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// StatStorage operation middleware
+func (sh *strictHandler) StatStorage(ctx *gin.Context, params StatStorageParams) {
+	var request StatStorageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.StatStorage(ctx, request.(StatStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StatStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(StatStorageResponseObject); ok {
+		if err := validResponse.VisitStatStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UploadStorage operation middleware
+func (sh *strictHandler) UploadStorage(ctx *gin.Context, params UploadStorageParams) {
+	var request UploadStorageRequestObject
+
+	request.Params = params
+
+	request.Body = ctx.Request.Body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UploadStorage(ctx, request.(UploadStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UploadStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(UploadStorageResponseObject); ok {
+		if err := validResponse.VisitUploadStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetStorageUsage operation middleware
+func (sh *strictHandler) GetStorageUsage(ctx *gin.Context, params GetStorageUsageParams) {
+	var request GetStorageUsageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetStorageUsage(ctx, request.(GetStorageUsageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetStorageUsage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetStorageUsageResponseObject); ok {
+		if err := validResponse.VisitGetStorageUsageResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -47,6 +47,9 @@ func pathOf(op openapi.Operation) string {
 	case strings.Contains(op.Path, "/runbooks/"):
 		name = "section-degraded"
 	}
+	if needsPath(op) {
+		return op.Path + "?path=" + storedPath
+	}
 	return parameter.ReplaceAllString(strings.NewReplacer(
 		"{project_id}", project.String(), "{service_account_id}", robot.String(), "{tenant_id}", tenant.String(), "{user_id}", users[tokenMember].String(),
 		"{month}", t0.Format("2006-01"), "{kind}", "Node", "{name}", name, "{revision}", "1", "{key}", windowKey, "{source}", source, "{sku}", sku,
@@ -64,6 +67,8 @@ func (b *fixture) freshPathOf(t *testing.T, op openapi.Operation) string {
 	case strings.HasSuffix(path, "/breaker/clear"):
 		b.sql(`INSERT INTO breaker_trips (held, allowed, fleet, reason, rejected_nodes) VALUES (2, 2, 9, 'n7: hot', '{}') ON CONFLICT DO NOTHING`)
 		return path
+	case strings.Contains(path, "/storage/"):
+		return b.storedPathOf(t, op)
 	case strings.Contains(path, "/allocations/{id}"):
 		id := b.allocate(t).Id.String()
 		switch op.OperationID {
@@ -249,7 +254,7 @@ spec: {gpuModel: Tesla T4, memoryGiB: 16, price: {currency: EUR, amountMinor: 35
 // fresh are the headers that an operation needs for a change.
 func fresh(op openapi.Operation) map[string]string {
 	for _, p := range op.Parameters {
-		if p.Value.Name == "If-Match" {
+		if p.Value.Name == "If-Match" && !writesFile(op) {
 			return map[string]string{"If-Match": "*"}
 		}
 	}
@@ -312,7 +317,13 @@ var bodies = map[string]func(*testing.T) map[string]any{
 	"createUser": func(*testing.T) map[string]any {
 		return map[string]any{"email": unusedName("u") + "@dev.localhost", "name": "New"}
 	},
-	"createTenant": func(*testing.T) map[string]any { return map[string]any{"name": unusedName("t")} },
+	"createTenant":        func(*testing.T) map[string]any { return map[string]any{"name": unusedName("t")} },
+	"createStorageFolder": func(*testing.T) map[string]any { return map[string]any{"path": unusedName("d")} },
+	"renameStorage":       func(*testing.T) map[string]any { return map[string]any{"from": "renamed.txt", "to": unusedName("f")} },
+	"copyStorage":         func(*testing.T) map[string]any { return map[string]any{"from": storedPath, "to": unusedName("f")} },
+	"restoreStorage": func(*testing.T) map[string]any {
+		return map[string]any{"object_id": storedDeleted, "path": unusedName("f")}
+	},
 }
 
 // bodyOf is the example of the contract, with times in the future.
@@ -324,6 +335,9 @@ func bodyOf(t *testing.T, op openapi.Operation) string {
 	if op.Extensions["x-signed"] != nil {
 		body, _ := signed(op)
 		return body
+	}
+	if op.Extensions["x-stream"] != nil {
+		return "the bytes"
 	}
 	body := map[string]any{}
 	if known := bodies[op.OperationID]; known != nil {
@@ -345,7 +359,11 @@ func headersOf(op openapi.Operation) map[string]string {
 		_, header := signed(op)
 		return header
 	}
-	return fresh(op)
+	header := fresh(op)
+	if op.Tags[0] == "Storage" {
+		header = map[string]string{"X-Project-ID": project.String()}
+	}
+	return header
 }
 
 // forEach runs for every operation of the contract, in one world.
@@ -384,6 +402,7 @@ func TestResponsesConform(t *testing.T) {
 	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("application/x-asciicast", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("application/octet-stream", openapi3filter.PlainBodyDecoder)
 	openapi3filter.RegisterBodyDecoder("application/problem+json", openapi3filter.JSONBodyDecoder)
 	forEach(t, func(t *testing.T, b *fixture, op openapi.Operation) {
 		path, token, body := b.freshPathOf(t, op), tokenFor(op), bodyOf(t, op)
@@ -399,7 +418,7 @@ func TestResponsesConform(t *testing.T) {
 		if op.Security == nil {
 			b.conforms(t, op, b.do(t, call{method: op.Method, path: path, body: body}))
 		}
-		b.conforms(t, op, b.do(t, call{method: op.Method, path: path + "?nonsense=1", token: token, body: body, header: map[string]string{"Accept": "application/problem+json"}}))
+		b.conforms(t, op, b.do(t, call{method: op.Method, path: join(path, "nonsense=1"), token: token, body: body, header: map[string]string{"Accept": "application/problem+json"}}))
 	})
 }
 
@@ -420,9 +439,12 @@ func TestBadInputNamesTheField(t *testing.T) {
 			}
 			b.conforms(t, op, w)
 		}
-		expect(call{path: path + "?nonsense=1", body: good}, oapi.ErrorCodeUnknownParameter, "nonsense")
+		expect(call{path: join(path, "nonsense=1"), body: good}, oapi.ErrorCodeUnknownParameter, "nonsense")
 		if op.RequestBody == nil {
 			expect(call{path: path, body: `{"x":1}`}, oapi.ErrorCodeValidationError, "body")
+			return
+		}
+		if op.Extensions["x-stream"] != nil { // any bytes are a file
 			return
 		}
 		if op.Extensions["x-signed"] != nil { // its schema is that of the signer

@@ -41,6 +41,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/fleet"
+	blobfiles "github.com/gpuaas/gpuaas/product/storage/blob/files"
 	"github.com/gpuaas/gpuaas/services"
 )
 
@@ -166,6 +167,8 @@ func (b *fixture) buildServices() {
 	must(b, err)
 	payments, err := newPaymentProvider()
 	must(b, err)
+	objects, err := blobfiles.Open(b.TempDir(), now)
+	must(b, err)
 	b.services, err = services.New(services.Config{
 		DB: b.database, Policies: client, Hints: hints, Naming: ids.DefaultNaming, Clock: now, Log: log,
 		Keys: &services.Keys{
@@ -174,7 +177,7 @@ func (b *fixture) buildServices() {
 		WebhookSeal: identitytest.Seal(b), RecordingSeal: identitytest.Seal(b), Development: true,
 		SignIn: b.provider, ReleaseKeys: func() map[string][]byte { return nil }, Payments: payments, PaymentMetrics: payment.NewMetrics(),
 		Credentials: secretreftest.Credentials(b, "https://api.github.com", map[string]string{"hook": hookSecret}),
-		PublicURL:   func() string { return "https://gpuaas.example" },
+		PublicURL:   func() string { return "https://gpuaas.example" }, Blobs: objects,
 	})
 	must(b, err)
 	queue, err := jobs.NewClient(pool.Pool, nil, log)

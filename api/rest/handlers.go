@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/people"
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/api/rest/signin"
+	"github.com/gpuaas/gpuaas/api/rest/storage"
 	"github.com/gpuaas/gpuaas/api/rest/terminal"
 	"github.com/gpuaas/gpuaas/api/rest/view"
 )
@@ -27,6 +28,7 @@ type (
 	moneyHandlers      = money.Handlers
 	peopleHandlers     = people.Handlers
 	signinHandlers     = signin.Handlers
+	storageHandlers    = storage.Handlers
 	terminalHandlers   = terminal.Handlers
 	viewHandlers       = view.Handlers
 )
@@ -42,6 +44,7 @@ type handlers struct {
 	*moneyHandlers
 	*peopleHandlers
 	*signinHandlers
+	*storageHandlers
 	*terminalHandlers
 	*viewHandlers
 	*health
@@ -72,6 +75,7 @@ func (s *Server) newHandlers() handlers {
 		moneyHandlers:    &moneyHandlers{Services: v, Cursors: cursors, Exports: exports, Chain: s.chain, Pages: s.pages},
 		peopleHandlers:   &peopleHandlers{Services: v, Cursors: cursors},
 		signinHandlers:   s.signin,
+		storageHandlers:  &storageHandlers{Services: v, Cursors: cursors, Exports: exports},
 		terminalHandlers: &terminalHandlers{Services: v, Cursors: cursors, Exports: exports},
 		viewHandlers:     views,
 		health:           &health{checks: s.Checks, clock: s.Clock, ready: s.Ready},

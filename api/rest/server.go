@@ -194,7 +194,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodHead && !s.streams[r.URL.Path] && !strings.HasSuffix(r.URL.Path, "/logs") {
-		get := *r
+		get := *request.WithoutBody(r)
 		get.Method = http.MethodGet
 		w, r = headOnly{w}, &get
 	}

@@ -135,10 +135,10 @@ func (v *aviary) everywhere(o openapi.Operation) {
 	v.ask(r)
 
 	r = build()
-	r.path += "?token=" + v.plant(id+": token in the URL")
+	r.path = join(r.path, "token="+v.plant(id+": token in the URL"))
 	v.ask(r)
 	r = build()
-	r.path += "?password=" + v.plant(id+": another parameter")
+	r.path = join(r.path, "password="+v.plant(id+": another parameter"))
 	v.ask(r)
 
 	if by.operates() || !writes(o) { // as it is, with headers that mean nothing

@@ -23,7 +23,7 @@ type slot struct {
 
 // bodyIDs maps the fields of bodies that contain ids to their types. The object of an id has an
 // owner.
-var bodyIDs = map[string]string{"ssh_key_ids": "SshKeyID", "tenant_id": "TenantID", "payment_session_id": "PaymentSessionID", "service_account_id": "ServiceAccountID", "dead_letter_ids": "DeadLetterID", "notification_ids": "NotificationID", "project_id": "ProjectPath"}
+var bodyIDs = map[string]string{"ssh_key_ids": "SshKeyID", "tenant_id": "TenantID", "payment_session_id": "PaymentSessionID", "service_account_id": "ServiceAccountID", "dead_letter_ids": "DeadLetterID", "notification_ids": "NotificationID", "project_id": "ProjectPath", "object_id": "StorageObjectID"}
 
 // slotsOf reads the slots of an operation from the contract.
 func slotsOf(t testing.TB, o openapi.Operation) (all []slot) {
@@ -79,7 +79,7 @@ func writes(o openapi.Operation) bool {
 // signed reports whether another system sends and signs the request.
 func signed(o openapi.Operation) bool { return o.Extensions["x-signed"] != nil }
 
-func takesJSON(o openapi.Operation) bool { return o.RequestBody != nil && !signed(o) }
+func takesJSON(o openapi.Operation) bool { return o.RequestBody != nil && !signed(o) && !takesBytes(o) }
 
 func public(o openapi.Operation) bool { return o.Security != nil && len(*o.Security) == 0 }
 
@@ -108,6 +108,7 @@ func (w *fixture) build(o openapi.Operation, a *actor, ids map[slot]string) requ
 			r.header.Set("If-Match", "*")
 		}
 	}
+	w.addPaths(o, &r, body, ids)
 	if body != nil {
 		r.body, _ = json.Marshal(body)
 	}

@@ -348,9 +348,10 @@ func (w *fixture) strangers() {
 func (w *fixture) createShared(s *side) {
 	s.objects["ProjectPath"], s.objects["ProjectHeader"] = s.project.String(), s.project.String()
 	s.objects["TenantID"] = s.tenant.String()
-	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID", "WebhookID", "WebhookDeliveryID", "TerminalSessionID", "TerminalRecordingID"} {
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID", "WebhookID", "WebhookDeliveryID", "TerminalSessionID", "TerminalRecordingID", "StorageObjectID"} {
 		s.objects[kind] = w.fresh(kind, s, s.owner)
 	}
+	w.shareFile(s)
 	w.sql(`INSERT INTO release_proofs (allocation_id, proof) VALUES ($1, '{}')`, s.objects["AllocationID"])
 	w.pay(s.objects["PaymentSessionID"])
 }
@@ -443,6 +444,8 @@ func (w *fixture) fresh(kind string, s *side, by *actor) string {
 	case "TerminalRecordingID":
 		w.sql(`INSERT INTO terminal_recordings (id, org_id, project_id, allocation_id, principal, required, columns, rows, key_enc, correlation_id)
 			SELECT $1, org_id, project_id, id, $2, true, 80, 24, $3, '' FROM allocations WHERE id = $4`, made, by.user, w.recordingKey(made), s.objects["AllocationID"])
+	case "StorageObjectID": // a deleted one
+		w.deletedFile(s, made)
 	case "SshKeyID":
 		line, mark := publicKey()
 		w.sql(`INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES ($1, $2, $3, $4, $5)`, made, by.user, w.unique("key"), line, mark)

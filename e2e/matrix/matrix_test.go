@@ -73,6 +73,9 @@ func (w *fixture) ids(c cell, consumed bool) map[slot]string {
 		w.sql(`INSERT INTO breaker_trips (held, allowed, fleet, reason, rejected_nodes) VALUES (2, 2, 9, 'n', '{}') ON CONFLICT DO NOTHING`)
 	}
 	slots := slotsOf(w, c.op)
+	if consumed && usesFile(c.op) {
+		ids[ofFile] = w.file(s, "file")
+	}
 	last := slot{}
 	for _, one := range slots {
 		if one.in == "path" {
@@ -97,7 +100,7 @@ func (w *fixture) ids(c cell, consumed bool) map[slot]string {
 			ids[one] = w.move(w.fresh(one.kind, s, by), "requested", "provisioning", "active", "releasing", "release_failed")
 		case consumed && c.op.OperationID == "resetNodeGpu" && one.kind == "NodeName":
 			ids[one] = w.quarantined()
-		case consumed && one.kind == "DeadLetterID":
+		case consumed && (one.kind == "DeadLetterID" || one.kind == "StorageObjectID"):
 			ids[one] = w.fresh(one.kind, s, c.actor)
 		case consumed && one.kind == "GpuUUID":
 			ids[one] = "GPU-" + ids[slots[0]]
@@ -237,8 +240,8 @@ func (w *fixture) permitted(c cell, v verdict) {
 	if c.op.OperationID == "logout" && len(wrote) == 0 {
 		return // a key is no sign-in that could end
 	}
-	if wrote["INSERT audit_logs"] != 1 {
-		w.Errorf("%s: %d audit rows for one privileged change: %s", c, wrote["INSERT audit_logs"], wrote)
+	if want := audits(c.op); wrote["INSERT audit_logs"] != want {
+		w.Errorf("%s: %d audit rows instead of %d: %s", c, wrote["INSERT audit_logs"], want, wrote)
 	}
 }
 

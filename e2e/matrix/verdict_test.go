@@ -88,6 +88,9 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	if listed, _ := o.Extensions["x-codes"].([]any); s.kind == "UserID" && slices.Contains(listed, any("user_not_found")) {
 		missing.codes = []string{"user_not_found"}
 	}
+	if s.kind == "StorageObjectID" {
+		missing.codes = []string{"storage_object_not_found"}
+	}
 	audited := o.OperationID == "getTerminalRecording" || o.OperationID == "getNodeLogs" // each read
 	done := verdict{statuses: successes(o), changes: writes(o) || audited}
 	if o.OperationID == "probeNode" { // the node has no agent here; the probe waits in its mailbox

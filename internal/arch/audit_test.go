@@ -17,10 +17,17 @@ import (
 // unaudited are the writes for a caller without an audit row, with the reason: by operationId, or
 // by package and function.
 var unaudited = map[string]string{
-	"previewAllocation":       "evaluates a request and writes nothing",
-	"receiveGitHook":          "makes the next poll of a source earlier; no user acts",
-	"receivePaymentEvent":     "stores the provider's signed event; no user acts, and a worker processes it",
-	"mintServiceAccountToken": "mints from a credential whose making was audited, and changes nothing but the time of its last use",
+	"previewAllocation":            "evaluates a request and writes nothing",
+	"receiveGitHook":               "makes the next poll of a source earlier; no user acts",
+	"receivePaymentEvent":          "stores the provider's signed event; no user acts, and a worker processes it",
+	"uploadStorage":                "a data set has millions of files, which are data of the tenant; what removes and restores files is audited",
+	"createStorageFolder":          "as uploadStorage",
+	"renameStorage":                "as uploadStorage",
+	"copyStorage":                  "as uploadStorage",
+	"product/storage Copy":         "as uploadStorage",
+	"product/storage CreateFolder": "as uploadStorage",
+	"product/storage Rename":       "as uploadStorage",
+	"mintServiceAccountToken":      "mints from a credential whose making was audited, and changes nothing but the time of its last use",
 }
 
 // unprivileged tables contain no actions of users.

@@ -60,6 +60,9 @@ BEGIN
 		INSERT INTO terminal_sessions (id, org_id, project_id, allocation_id, node_id, fence, instance_id, principal, by_program, sign_in_id, scopes, limited, purpose, address, user_agent, correlation_id)
 			VALUES (id, id, id, id, id, 1, id, id, false, id, '{}', false, 'shell', '', '', '');
 		INSERT INTO log_streams (id, org_id, project_id, allocation_id, principal, query, trace) VALUES (id, id, id, id, id, '{}', '');
+		INSERT INTO storage_usage (scope_id, org_id) VALUES (id, id);
+		INSERT INTO storage_objects (id, org_id, project_id, name, folded, type) VALUES (id, id, id, '', '', 'folder');
+		INSERT INTO storage_reservations (object_key, org_id, project_id, bytes, expires_at) VALUES (id, id, id, 0, now());
 		INSERT INTO terminal_recordings (id, org_id, project_id, allocation_id, principal, required, columns, rows, key_enc, correlation_id) VALUES (id, id, id, id, id, true, 80, 24, '', '');
 		INSERT INTO terminal_recording_chunks (recording_id, number, org_id, body) VALUES (id, 0, id, '');
 		INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, observed_at) VALUES (id, 'c0000000-0000-0000-0000-000000000000', 'ready', 1, 1, '', now());

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
@@ -77,4 +78,14 @@ func (c *Content) Close() error {
 	err := c.from.Close()
 	c.from = nil
 	return err
+}
+
+// SignedDownload returns a URL of the object store for a file, or false where the server transports the bytes itself.
+// answer are headers of its response.
+func (s *Service) SignedDownload(ctx context.Context, at Scope, o Object, answer map[string]string) (string, bool, error) {
+	signed, err := s.Blobs.Sign(ctx, blob.Request{Method: http.MethodGet, ID: o.Key, Answer: answer, Life: s.Limits(at.Tenant, at.Project).SignedURL})
+	if errors.Is(err, blob.ErrUnsigned) {
+		return "", false, nil
+	}
+	return signed.URL, err == nil, Unavailable(err)
 }

@@ -66,7 +66,7 @@ func (f *fixture) other(tenant ids.Tenant) *fixture {
 }
 
 func (f *fixture) ctx() context.Context {
-	return pg.WithScope(context.Background(), pg.Scope{Tenant: f.caller.Tenant.String()}) //nolint:forbidigo // also after the end of the test
+	return pg.WithScope(context.Background(), pg.Scope{Tenant: f.caller.Tenant.String()})
 }
 
 func (f *fixture) scope() storage.Scope { return storage.ScopeOf(f.caller) }
@@ -164,12 +164,12 @@ func (f *fixture) exec(sql string, args ...any) {
 	}
 }
 
-// settle runs the settle job as if all waiting times had passed.
-func (f *fixture) settle() {
+// cleanUp runs the cleanup job as if all waiting times had passed.
+func (f *fixture) cleanUp() {
 	f.t.Helper()
 	f.exec(`UPDATE storage_objects SET purge_at = now() WHERE purge_at IS NOT NULL`)
 	f.exec(`UPDATE storage_reservations SET expires_at = now()`)
-	if err := f.work.Settle(f.ctx()); err != nil {
+	if err := f.work.CleanUp(f.ctx()); err != nil {
 		f.t.Fatal(err)
 	}
 }

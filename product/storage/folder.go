@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
@@ -33,7 +32,6 @@ func (s *Service) apply(ctx context.Context, ch identity.Change[Object], p objec
 		s.Identity.QueueReply(b, ch.Key, ch.Answer(o))
 		return tx.SendBatch(ctx, b).Close()
 	})
-	failpoint.Hit("storage.change.after_commit")
 	return o, wrap(err, "changing", p)
 }
 

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +53,7 @@ func (s *Service) List(ctx context.Context, at Scope, q Query) ([]Object, error)
 	case folder.Type == File:
 		return nil, errs.New(errs.StorageObjectNotFound, "%q is a file", q.Folder).At("prefix").Try("list its folder")
 	case q.Newest && q.Recursive:
-		return nil, errs.Invalid("order", "updated_at is possible without recursive only")
+		return nil, errs.Invalid("sort", "updated_at is possible without recursive only")
 	case q.Newest:
 		return s.newest(ctx, folder, q)
 	}
@@ -73,7 +74,7 @@ type lister struct {
 func (l *lister) list(ctx context.Context, folder uuid.UUID, p objectpath.Path, after string) error {
 	if name, below, inside := strings.Cut(after, "/"); inside {
 		after = name + "/"
-		if err := l.resume(ctx, folder, append(p[:len(p):len(p)], name), below); err != nil {
+		if err := l.resume(ctx, folder, append(slices.Clip(p), name), below); err != nil {
 			return err
 		}
 	}
@@ -84,7 +85,7 @@ func (l *lister) list(ctx context.Context, folder uuid.UUID, p objectpath.Path, 
 			return err
 		}
 		for _, o := range page {
-			o.Path = append(p[:len(p):len(p)], o.Name)
+			o.Path = append(slices.Clip(p), o.Name)
 			if err := l.add(ctx, o); err != nil || len(l.all) == l.limit {
 				return err
 			}
@@ -126,7 +127,7 @@ func (s *Service) newest(ctx context.Context, folder Object, q Query) ([]Object,
 	}
 	all, err := pg.List(ctx, s.DB, "files", selectByTime, scanObject, folder.ID, q.After.Updated, q.After.ID, q.Limit)
 	for i := range all {
-		all[i].Path = append(q.Folder[:len(q.Folder):len(q.Folder)], all[i].Name)
+		all[i].Path = append(slices.Clip(q.Folder), all[i].Name)
 	}
 	return all, err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/storage"
 )
 
-// model is what the tests expect of a project: the contents of files by path, and folders as paths that end with a slash.
+// model contains what the tests expect of a project: the contents of files by path, and folders as paths that end with a slash.
 type model struct {
 	tree    map[string]string
 	deleted map[uuid.UUID]map[string]string // by the path below the deleted object, which is ""
@@ -58,8 +58,8 @@ func (m model) addFolders(p string) {
 	}
 }
 
-// take removes an object, and returns what is below it by relative path.
-func (m model) take(key string) map[string]string {
+// cut removes an object, and returns what is below it by relative path.
+func (m model) cut(key string) map[string]string {
 	below := map[string]string{}
 	for _, p := range m.children(key) {
 		below[strings.TrimPrefix(p, strings.TrimSuffix(key, "/"))] = m.tree[p]
@@ -93,7 +93,7 @@ var names = rapid.Custom(func(t *rapid.T) string {
 })
 
 // Random histories leave the same tree as a map in memory, and SUM(size_bytes) of the rows equals the usage. After the
-// settle job the object store contains what the files refer to, and nothing else.
+// cleanup job the object store contains what the files refer to, and nothing else.
 func TestHistoriesFitAModel(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -117,8 +117,8 @@ func TestHistoriesFitAModel(t *testing.T) {
 			"copy":    func(t *rapid.T) { m.copy(t, g) },
 			"delete":  func(t *rapid.T) { m.remove(t, g) },
 			"restore": func(t *rapid.T) { m.restore(t, g) },
-			"settle": func(t *rapid.T) {
-				g.settle()
+			"clean up": func(t *rapid.T) {
+				g.cleanUp()
 				clear(m.deleted)
 			},
 			"": func(t *rapid.T) { m.compare(t, g) },
@@ -145,14 +145,14 @@ func (m model) rename(t *rapid.T, g *fixture) {
 	err := g.rename(from, to)
 	key, exists := m.find(from)
 	_, taken := m.find(to)
-	folder, _, _ := cutLast(to)
+	folder := to[:strings.LastIndexByte(to, '/')+1]
 	_, parent := m.tree[folder]
 	want := exists && (from == to || !taken && (parent || folder == "")) && (!strings.HasSuffix(key, "/") || !strings.HasPrefix(to, key))
 	if (err == nil) != want {
 		t.Fatalf("rename %s to %s: %v", from, to, err)
 	}
 	if err == nil {
-		m.insert(to, m.take(key))
+		m.insert(to, m.cut(key))
 	}
 }
 
@@ -179,7 +179,7 @@ func (m model) remove(t *rapid.T, g *fixture) {
 		t.Fatalf("delete %s: %v", p, err)
 	}
 	if err == nil {
-		m.deleted[o.ID] = m.take(key)
+		m.deleted[o.ID] = m.cut(key)
 	}
 }
 
@@ -191,7 +191,7 @@ func (m model) restore(t *rapid.T, g *fixture) {
 	id, to := rapid.SampledFrom(ids).Draw(t, "id"), names.Draw(t, "to")
 	_, err := g.api.Restore(g.ctx(), g.change(), id, path(to))
 	_, taken := m.find(to)
-	folder, _, _ := cutLast(to)
+	folder := to[:strings.LastIndexByte(to, '/')+1]
 	_, parent := m.tree[folder]
 	if want := !taken && (parent || folder == ""); (err == nil) != want {
 		t.Fatalf("restore to %s: %v", to, err)
@@ -200,12 +200,6 @@ func (m model) restore(t *rapid.T, g *fixture) {
 		m.insert(to, m.deleted[id])
 		delete(m.deleted, id)
 	}
-}
-
-// cutLast returns the folder of a path, with its slash.
-func cutLast(p string) (folder, name string, found bool) {
-	i := strings.LastIndexByte(p, '/')
-	return p[:i+1], p[i+1:], i >= 0
 }
 
 func (m model) compare(t *rapid.T, g *fixture) {
@@ -270,7 +264,7 @@ func (f *fixture) keys(sql string) ([]uuid.UUID, error) {
 	return all, rows.Err()
 }
 
-// After all files were deleted and settled, the object store of a history is empty.
+// After all files were deleted and cleaned up, the object store of a history is empty.
 func TestNothingIsLeftOfDeletedFiles(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -285,7 +279,7 @@ func TestNothingIsLeftOfDeletedFiles(t *testing.T) {
 	}
 	_, err := f.remove("d")
 	wantCode(t, "again", err, errs.StorageObjectNotFound)
-	f.settle()
+	f.cleanUp()
 	if n, _ := f.backend(); n != 0 {
 		t.Errorf("%d backend objects are left", n)
 	}

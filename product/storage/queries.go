@@ -38,7 +38,7 @@ const (
 	endReservation    = `
 	UPDATE storage_reservations r SET bytes = 0, expires_at = now()
 	FROM (SELECT object_key, bytes FROM storage_reservations WHERE object_key = $1 FOR UPDATE) old WHERE r.object_key = old.object_key RETURNING old.bytes`
-	// A reservation that has ended belongs to the settle job, which may be deleting the backend object.
+	// A reservation that has ended belongs to the cleanup job, which may be deleting the backend object.
 	useReservation = `DELETE FROM storage_reservations WHERE object_key = $1 AND expires_at > now() RETURNING bytes`
 	// The backend object of a replaced or purged file, if no other file has it.
 	leaveObject = `
@@ -104,5 +104,7 @@ const (
 	UPDATE storage_reservations r SET bytes = 0
 	FROM (SELECT object_key, bytes FROM storage_reservations WHERE object_key = $1 AND expires_at <= now() FOR UPDATE) old
 	WHERE r.object_key = old.object_key RETURNING old.bytes, NOT EXISTS (SELECT FROM storage_objects o WHERE o.object_key = r.object_key)`
+	cleanupDue = `
+	SELECT EXISTS (SELECT FROM storage_objects WHERE purge_at <= now()) OR EXISTS (SELECT FROM storage_reservations WHERE expires_at <= now())`
 	deleteReservation = `DELETE FROM storage_reservations WHERE object_key = $1 AND expires_at <= now()`
 )

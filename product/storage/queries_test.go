@@ -14,6 +14,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"insertObject": insertObject, "replaceFile": replaceFile, "growFolder": growFolder, "moveObject": moveObject, "trashObject": trashObject, "untrashObject": untrashObject,
 		"purgeNow": purgeNow, "isEmpty": isEmpty, "selectTrash": selectTrash, "selectInTrash": selectInTrash, "selectFolders": selectFolders, "selectByName": selectByName,
 		"selectByTime": selectByTime, "selectFolder": selectFolder, "selectPurge": selectPurge, "trashChildren": trashChildren, "deletePurged": deletePurged,
-		"selectEnded": selectEnded, "emptyReservation": emptyReservation, "deleteReservation": deleteReservation,
+		"selectEnded": selectEnded, "emptyReservation": emptyReservation, "deleteReservation": deleteReservation, "cleanupDue": cleanupDue,
 	})
 }

@@ -36,9 +36,10 @@ type Limits struct {
 	ProjectObjects, TenantObjects int64
 	ObjectBytes                   int64 // of one file
 	Trash                         time.Duration
+	SignedURL                     time.Duration // the life of a signed URL
 }
 
-// Service is used by the role api, and by the role work for the settle job.
+// Service is used by the role api, and by the role work for the cleanup job.
 type Service struct {
 	DB       pg.Pool
 	Identity *identity.Service
@@ -122,7 +123,7 @@ func Unavailable(err error) error {
 	case err == nil || errs.CodeOf(err) != errs.Internal:
 		return err
 	case errors.Is(err, blob.ErrFull):
-		return errs.New(errs.Unavailable, "the object store is full").Try("ask an operator").Because(err)
+		return errs.New(errs.Unavailable, "the object store is full").Try("contact an operator").Because(err)
 	}
 	return errs.New(errs.Unavailable, "the object store is not available").Try("repeat it in a moment").Because(err)
 }

@@ -41,7 +41,7 @@ func TestUploadListDownload(t *testing.T) {
 	if u := f.usage(); u.Bytes != 3000 || u.Objects != 3 || u.Reserved != 0 {
 		t.Errorf("%+v", u)
 	}
-	f.settle()
+	f.cleanUp()
 	if n, size := f.backend(); n != 1 || size != 3000 {
 		t.Errorf("%d backend objects with %d bytes", n, size)
 	}
@@ -112,9 +112,18 @@ func TestRenamesMoveOneRow(t *testing.T) {
 		from, to string
 		want     errs.Code
 	}{
-		{"a", "a/b", errs.Conflict}, {"a", "a/b/d", errs.Conflict}, {"a/b", "x", errs.AlreadyExists}, {"x", "a/b/c", errs.AlreadyExists}, {"x", "a", errs.AlreadyExists},
-		{"x", "no/x", errs.StorageObjectNotFound}, {"no", "y", errs.StorageObjectNotFound}, {"x", "a/b/c/d", errs.Conflict}, {"x", "x", ""}, {"a/b", "a/b", ""},
-		{"a/b", "y", ""}, {"x", "y/x", ""},
+		{"a", "a/b", errs.Conflict},
+		{"a", "a/b/d", errs.Conflict},
+		{"a/b", "x", errs.AlreadyExists},
+		{"x", "a/b/c", errs.AlreadyExists},
+		{"x", "a", errs.AlreadyExists},
+		{"x", "no/x", errs.StorageObjectNotFound},
+		{"no", "y", errs.StorageObjectNotFound},
+		{"x", "a/b/c/d", errs.Conflict},
+		{"x", "x", ""},
+		{"a/b", "a/b", ""},
+		{"a/b", "y", ""},
+		{"x", "y/x", ""},
 	} {
 		wantCode(t, c.from+" to "+c.to, f.rename(c.from, c.to), c.want)
 	}
@@ -162,14 +171,14 @@ func TestCopiesShareTheirBytes(t *testing.T) {
 	if _, err := f.remove("a"); err != nil {
 		t.Fatal(err)
 	}
-	f.settle()
+	f.cleanUp()
 	if text, err := f.read("b/c"); text != "12345" || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}
 	if _, err := f.remove("b"); err != nil {
 		t.Fatal(err)
 	}
-	f.settle()
+	f.cleanUp()
 	if n, _ := f.backend(); n != 0 {
 		t.Errorf("%d backend objects are left", n)
 	}
@@ -221,7 +230,7 @@ func TestDeletedObjectsCanBeRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, "purged", restore(deleted.ID, ""), errs.Conflict)
-	if err := f.work.Settle(f.ctx()); err != nil {
+	if err := f.work.CleanUp(f.ctx()); err != nil {
 		t.Fatal(err)
 	}
 	if u := f.usage(); u.Bytes != 5 || u.Objects != 1 {
@@ -274,13 +283,13 @@ func TestUploadsThatFail(t *testing.T) {
 	if u := f.usage(); u.Bytes != 0 || u.Reserved != 0 || u.Objects != 0 {
 		t.Errorf("%+v", u)
 	}
-	f.settle()
+	f.cleanUp()
 	if n, _ := f.backend(); n != 0 {
 		t.Errorf("%d backend objects are left", n)
 	}
 }
 
-// Of 200 parallel uploads into a quota with room for 100, exactly 100 are accepted, of known and of unknown size.
+// Of 200 parallel uploads into a quota for 100, exactly 100 are accepted, of known and of unknown size.
 func TestQuotasAreExact(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -319,7 +328,7 @@ func TestQuotasAreExact(t *testing.T) {
 	if _, err := o.remove("a"); err != nil {
 		t.Error(err)
 	}
-	f.settle()
+	f.cleanUp()
 	if u := o.usage(); u.Bytes != 0 || u.TenantBytes != 100*1000 {
 		t.Errorf("%+v", u)
 	}

@@ -42,7 +42,7 @@ func (s *Service) Delete(ctx context.Context, ch identity.Change[Object], r Remo
 		}
 		b := &pgx.Batch{}
 		b.Queue(trashObject, o.ID, life, r.Path.String()).QueryRow(func(row pgx.Row) error { return row.Scan(&o.DeletedAt, &o.PurgeAt) })
-		s.note(b, at, "storage.delete", o.ID, map[string]any{"path": r.Path.String(), "type": o.Type, "purge_at": s.Clock.Now().Add(life)})
+		s.note(b, at, "storage_object.delete", o.ID, map[string]any{"path": r.Path.String(), "type": o.Type, "purge_at": s.Clock.Now().Add(life)})
 		o.DeletedPath = r.Path.String()
 		return o, tx.SendBatch(ctx, b).Close()
 	})
@@ -68,7 +68,7 @@ func (s *Service) Deleted(ctx context.Context, at Scope, after uuid.UUID, limit 
 func deletedOne(ctx context.Context, tx pgx.Tx, at Scope, id uuid.UUID) (Object, error) {
 	o, err := pg.One(ctx, tx, "deleted file", selectInTrash, scanObject, at.Project, id)
 	if errs.CodeOf(err) == errs.NotFound {
-		return o, errs.New(errs.StorageObjectNotFound, "the project has no deleted object %s", id).At("id")
+		return o, errs.New(errs.StorageObjectNotFound, "the project has no such deleted object").At("object_id")
 	}
 	return o, err
 }
@@ -82,7 +82,7 @@ func (s *Service) Purge(ctx context.Context, ch identity.Change[Object], id uuid
 		}
 		b := &pgx.Batch{}
 		b.Queue(purgeNow, id).QueryRow(func(row pgx.Row) error { return row.Scan(&o.PurgeAt) })
-		s.note(b, at, "storage.purge", id, map[string]any{"path": o.DeletedPath, "type": o.Type})
+		s.note(b, at, "storage_object.purge", id, map[string]any{"path": o.DeletedPath, "type": o.Type})
 		return o, tx.SendBatch(ctx, b).Close()
 	})
 }
@@ -109,7 +109,7 @@ func (s *Service) Restore(ctx context.Context, ch identity.Change[Object], id uu
 		b := &pgx.Batch{}
 		b.Queue(untrashObject, id, parent.ID, w.path.Name(), objectpath.Fold(w.path.Name()))
 		w.grow(b, o.deepest, longestBelow(o))
-		s.note(b, at, "storage.restore", id, map[string]any{"path": w.path.String(), "type": o.Type})
+		s.note(b, at, "storage_object.restore", id, map[string]any{"path": w.path.String(), "type": o.Type})
 		o.Path, o.Parent, o.Name, o.DeletedAt, o.PurgeAt, o.DeletedPath, o.UpdatedAt = w.path, parent.ID, w.path.Name(), nil, nil, "", s.Clock.Now()
 		return o, tx.SendBatch(ctx, b).Close()
 	})
@@ -122,7 +122,7 @@ func (s *Service) formerPath(ctx context.Context, tx pgx.Tx, at Scope, o Object)
 		return walked{}, err
 	}
 	if len(above) == 0 || above[0].ID != at.Project.UUID {
-		return walked{}, errs.New(errs.Conflict, "the folder of %q is deleted", o.DeletedPath).At("id").Try("restore the folder, or give another path")
+		return walked{}, errs.New(errs.Conflict, "the folder of %q is deleted", o.DeletedPath).At("object_id").Try("restore the folder, or give another path")
 	}
 	p := make(objectpath.Path, 0, len(above))
 	for _, folder := range above[1:] {

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
@@ -83,11 +82,10 @@ func (s *Service) store(ctx context.Context, r *reservation, f NewFile, body io.
 	case counted.failed != nil: // the adapter reports its own error
 		return Object{}, false, counted.failed
 	case errors.Is(err, blob.ErrSize):
-		return Object{}, false, errs.New(errs.BadRequest, "the body has another length than its headers say").Because(err)
+		return Object{}, false, errs.New(errs.BadRequest, "the body has another length than announced in its headers").Because(err)
 	case err != nil:
 		return Object{}, false, Unavailable(wrap(err, "storing", r.key))
 	}
-	failpoint.Hit("storage.upload.after_put")
 	sum := counted.sum.Sum(nil)
 	if f.SHA256 != nil && !bytes.Equal(f.SHA256, sum) {
 		return Object{}, false, errs.Invalid("Content-Digest", "differs from the SHA-256 of the received bytes").Try("upload the file again")
@@ -117,7 +115,6 @@ func (s *Service) commit(ctx context.Context, at Scope, key uuid.UUID, f NewFile
 		o, created = Object{Key: key, Size: f.Size, SHA256: f.SHA256, MediaType: f.MediaType}, old.ID == uuid.Nil
 		return s.putFile(ctx, tx, at, w, old, &o, change{reserved: -reserved})
 	})
-	failpoint.Hit("storage.upload.after_commit")
 	return o, created, wrap(err, "storing", f.Path)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
-// Usage is what stored objects use, and the limits.
+// Usage has the bytes and the number of stored objects, and their limits.
 type Usage struct {
 	Bytes, Reserved, Objects   int64
 	QuotaBytes, QuotaObjects   int64
@@ -31,7 +31,7 @@ func (s *Service) Usage(ctx context.Context, at Scope) (Usage, error) {
 	return u, wrap(err, "reading the storage usage of", at.Project)
 }
 
-// change is what one transaction does to the usage of a project and its tenant.
+// change is the effect of one transaction on the usage of a project and its tenant.
 type change struct{ bytes, reserved, objects int64 }
 
 // lock locks the files and folders of a project against other changes, and reads the objects along a path. The first change
@@ -103,7 +103,7 @@ const (
 	unusedFor = time.Hour
 )
 
-// reservation holds bytes of the quota for a backend object that no file has yet.
+// reservation counts bytes of the quota for a backend object that no file has yet.
 type reservation struct {
 	s       *Service
 	at      Scope
@@ -156,7 +156,7 @@ func (r *reservation) covers(ctx context.Context, bytes int64) error {
 	return r.resize(ctx, want)
 }
 
-// cancel gives the bytes back. The settle job deletes the backend object, if there is one.
+// cancel gives the bytes back. The cleanup job deletes the backend object, if there is one.
 func (r *reservation) cancel(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()

@@ -160,7 +160,8 @@ func (s *Chain) Token(c *gin.Context, r *request.Call) (string, error) {
 // another path or project is another request.
 func (s *Chain) takeKey(c *gin.Context, r *request.Call) error {
 	// Without a sign-in a key has no owner, and a caller would receive the response of another one.
-	if !r.Op.Write || r.Op.Public {
+	// The key of a stream would not cover its body.
+	if !r.Op.Write || r.Op.Public || r.Op.Stream {
 		return nil
 	}
 	key, err := keyOf(c.Request.Header)

@@ -40,6 +40,9 @@ func LimitOf(class request.Class, v policies.View) Limit {
 		// The burst of the tenant allows as many users at once as its rate allows.
 		l.PerMinute = int(v.Int(policies.RateLimitTenantPerMinute))
 		l.Burst = max(l.Burst, l.Burst*l.PerMinute/max(int(v.Int(policies.RateLimitUserPerMinute)), 1))
+	case request.ClassStorage:
+		l.PerMinute = int(v.Int(policies.RateLimitStoragePerMinute))
+		l.Burst = max(l.Burst, l.PerMinute/10)
 	case request.ClassAnonymous:
 		l.PerMinute = int(v.Int(policies.RateLimitAnonymousPerMinute))
 	case request.ClassSignIn:
@@ -56,6 +59,9 @@ func LimitOf(class request.Class, v policies.View) Limit {
 func (s *Chain) limitRate(c *gin.Context, r *request.Call) error {
 	if r.Op.Class == request.ClassNone {
 		return nil
+	}
+	if r.Op.Class == request.ClassStorage {
+		return s.chargeBucket(c, bucketKey{class: r.Op.Class, id: r.Caller.Tenant.UUID}, r.Caller)
 	}
 	if err := s.Charge(c, r.Op.Class, r.Caller); err != nil || r.Caller.Tenant == (ids.Tenant{}) {
 		return err

@@ -22,7 +22,7 @@ const largeTimeout = time.Minute
 // takeTurn rejects a request with a large body while others are in progress. It runs before the body is
 // read, so that the bodies fit into memory.
 func (s *Chain) takeTurn(c *gin.Context, r *request.Call) error {
-	if r.Op.MaxBody <= request.MaxBody {
+	if r.Op.MaxBody <= request.MaxBody || r.Op.Stream {
 		return nil
 	}
 	select {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -33,6 +34,9 @@ func (s *Chain) validate(c *gin.Context, r *request.Call) error {
 	}
 	if err := checkParameters(c, r.Op); err != nil {
 		return err
+	}
+	if r.Op.Stream && c.Request.Body != nil {
+		c.Request.Body = &patientBody{c.Request.Body, http.NewResponseController(c.Writer), s.Clock, time.Time{}}
 	}
 	return checkBody(c.Request, r)
 }
@@ -140,6 +144,9 @@ func given(c *gin.Context, p request.Parameter) bool {
 func checkBody(req *http.Request, r *request.Call) error {
 	if r.Op.Signed {
 		return takeSigned(req, r)
+	}
+	if r.Op.Stream {
+		return checkCoding(req.Header.Get("Content-Encoding"))
 	}
 	data, err := read(req)
 	if err != nil {

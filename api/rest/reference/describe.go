@@ -76,8 +76,10 @@ func describeOperation(o openapi.Operation) operation {
 	}
 	if o.RequestBody != nil {
 		m := o.RequestBody.Value.Content["application/json"]
-		if m == nil { // bytes that a foreign system has signed
-			m = o.RequestBody.Value.Content["*/*"]
+		for _, bytes := range []string{"*/*", "application/octet-stream"} { // signed by a foreign system, or a file
+			if m == nil {
+				m = o.RequestBody.Value.Content[bytes]
+			}
 		}
 		shown.Body = &body{Fields: fieldsOf("", "required", m.Schema, nil), Example: example(m)}
 	}

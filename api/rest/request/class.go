@@ -23,10 +23,11 @@ const (
 	ClassEnrolment              //
 	ClassPayment                //
 	ClassPlan                   // requests that cost as much as a commit
+	ClassStorage                // requests of a tenant for its files: a program sends one for each file
 	Classes
 )
 
-var classNames = [Classes]string{"none", "read", "write", "tenant", "anonymous", "sign-in", "account", "token", "enrolment", "payment", "plan"}
+var classNames = [Classes]string{"none", "read", "write", "tenant", "anonymous", "sign-in", "account", "token", "enrolment", "payment", "plan", "storage"}
 
 func (c Class) String() string { return classNames[c] }
 
@@ -36,7 +37,7 @@ func (c Class) Strict() bool {
 	switch c {
 	case ClassSignIn, ClassAccount, ClassToken, ClassEnrolment, ClassPayment:
 		return true
-	case ClassNone, ClassRead, ClassWrite, ClassTenant, ClassAnonymous, ClassPlan, Classes:
+	case ClassNone, ClassRead, ClassWrite, ClassTenant, ClassAnonymous, ClassPlan, ClassStorage, Classes:
 	}
 	return false
 }

@@ -2,6 +2,7 @@ package request
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -22,6 +23,7 @@ type Operation struct {
 	Write        bool
 	WebSocket    bool // a token may be in a subprotocol
 	Signed       bool // the signature covers the bytes of the body, see takeSigned
+	Stream       bool // the handler reads the body, which has any size
 	allowed      Roles
 	AllowedRoles []string // the allowed roles that a tenant can grant
 	scopes       policies.Scopes
@@ -139,6 +141,10 @@ func (op *Operation) setBody(o openapi.Operation) {
 		return
 	}
 	op.Body = o.RequestBody.Value
+	if op.Stream = o.Extensions["x-stream"] != nil; op.Stream {
+		op.MaxBody = math.MaxInt64
+		return
+	}
 	if !op.Signed {
 		op.Schema = op.Body.Content["application/json"].Schema.Value
 	}

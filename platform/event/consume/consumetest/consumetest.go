@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/natsd"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -106,11 +107,11 @@ func (s *streams) publish(events []event.Draft) {
 	s.t.Helper()
 	var all []event.Draft
 	for _, e := range events {
-		for range 1 + rand.IntN(most) {
+		for range 1 + rand.IntN(most) { //nolint:gosec // a test
 			all = append(all, e)
 		}
 	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) //nolint:gosec // a test
 	published := map[string]uint64{}
 	for _, e := range all {
 		msg := &nats.Msg{Subject: e.Subject, Header: nats.Header{"ce-id": {e.ID.String()}}, Data: []byte(`{}`)}
@@ -136,7 +137,7 @@ func (s *streams) publish(events []event.Draft) {
 func (s *streams) wait(c consume.Consumer, messages uint64) {
 	s.t.Helper()
 	var state string
-	for began := time.Now(); time.Since(began) < race.Slower*time.Minute; time.Sleep(5 * time.Millisecond) {
+	for began := (clock.Clock{}).Now(); time.Since(began) < race.Slower*time.Minute; time.Sleep(5 * time.Millisecond) {
 		found, err := s.js.Consumer(s.t.Context(), c.Stream, c.Name)
 		if err != nil {
 			state = err.Error()

@@ -206,7 +206,7 @@ func TestOnlyThePrefixIsListed(t *testing.T) {
 	}
 }
 
-// The settle job must not conclude from a missing bucket, wrong credentials or a server that is away that objects are lost.
+// The cleanup job must not conclude from a missing bucket, wrong credentials or a server that is away that objects are lost.
 func TestAnUnavailableStoreIsNotAMissingObject(t *testing.T) {
 	t.Parallel()
 	server := s3test.Start(t, false)

@@ -4,22 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// settleBatch is the number of rows of one transaction of the settle job.
-const settleBatch = 500
+// cleanupBatch is the number of rows of one transaction of the cleanup job.
+const cleanupBatch = 500
 
-// PurgeDeleted removes deleted objects whose time has come, in batches, until there are none.
+// PurgeDeleted removes deleted objects that are due, in batches, until there are none.
 func (s *Service) PurgeDeleted(ctx context.Context) error {
 	for {
-		due, err := pg.List(ctx, s.DB, "deleted files", selectPurge, scanScope, settleBatch)
+		due, err := pg.List(ctx, s.DB, "deleted files", selectPurge, scanScope, cleanupBatch)
 		if err != nil || len(due) == 0 {
 			return err
 		}
@@ -43,11 +41,11 @@ func (s *Service) purge(ctx context.Context, at Scope) error {
 		if _, err := s.lock(ctx, tx, at, nil); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, trashChildren, at.Project, settleBatch); err != nil {
+		if _, err := tx.Exec(ctx, trashChildren, at.Project, cleanupBatch); err != nil {
 			return err
 		}
 		var bytes, objects int64
-		if err := tx.QueryRow(ctx, deletePurged, at.Project, at.Tenant, settleBatch).Scan(&bytes, &objects); err != nil {
+		if err := tx.QueryRow(ctx, deletePurged, at.Project, at.Tenant, cleanupBatch).Scan(&bytes, &objects); err != nil {
 			return err
 		}
 		b := &pgx.Batch{}
@@ -60,7 +58,7 @@ func (s *Service) purge(ctx context.Context, at Scope) error {
 // has.
 func (s *Service) EndReservations(ctx context.Context) error {
 	for {
-		ended, err := pg.List(ctx, s.DB, "reservations", selectEnded, scanReservation, settleBatch)
+		ended, err := pg.List(ctx, s.DB, "reservations", selectEnded, scanReservation, cleanupBatch)
 		if err != nil || len(ended) == 0 {
 			return err
 		}
@@ -103,21 +101,22 @@ func (s *Service) collect(ctx context.Context, at Scope, key uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	failpoint.Hit("storage.settle.before_delete")
 	if unused {
 		if err := s.Blobs.Delete(ctx, key); err != nil {
 			return err
 		}
 	}
-	failpoint.Hit("storage.settle.after_delete")
 	_, err = s.DB.Exec(ctx, deleteReservation, key)
 	return err
 }
 
-// Settle does the regular work of the settle job.
-func (s *Service) Settle(ctx context.Context) error {
+// CleanUp does the regular work of the cleanup job.
+func (s *Service) CleanUp(ctx context.Context) error {
 	return errors.Join(s.PurgeDeleted(ctx), s.EndReservations(ctx))
 }
 
-// SettleEvery is the interval of the settle job.
-const SettleEvery = time.Minute
+// Due reports whether the cleanup job has work.
+func (s *Service) Due(ctx context.Context) (due bool, err error) {
+	err = s.DB.QueryRow(ctx, cleanupDue).Scan(&due)
+	return due, wrap(err, "reading what is due of", "storage")
+}

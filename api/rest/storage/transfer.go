@@ -1,0 +1,210 @@
+package storage
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/product/storage"
+	"github.com/gpuaas/gpuaas/product/storage/objectpath"
+)
+
+// UploadStorage handles PUT /api/v1/storage/upload.
+func (s *Handlers) UploadStorage(ctx context.Context, req oapi.UploadStorageRequestObject) (oapi.UploadStorageResponseObject, error) {
+	c, err := request.GinContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, r := request.Of(ctx)
+	p := req.Params
+	f := storage.NewFile{Size: c.Request.ContentLength, If: storage.Condition{ETag: request.Or(p.IfMatch, ""), Absent: p.IfNoneMatch != nil}}
+	if f.Path, err = objectpath.Parse("path", p.Path); err != nil {
+		return nil, err
+	}
+	if f.MediaType, err = mediaTypeOf(c.Request.Header.Get("Content-Type")); err != nil {
+		return nil, err
+	}
+	if f.SHA256, err = digestOf(request.Or(p.ContentDigest, "")); err != nil {
+		return nil, err
+	}
+	o, created, err := s.Storage.Upload(ctx, storage.ScopeOf(r.Caller), f, req.Body)
+	switch {
+	case err != nil:
+		return nil, err
+	case created:
+		return oapi.UploadStorage201JSONResponse{Body: s.show(r, o), Headers: oapi.UploadStorage201ResponseHeaders{Location: locationOf(o), ETag: o.ETag()}}, nil
+	}
+	return oapi.UploadStorage200JSONResponse{Body: s.show(r, o), Headers: oapi.UploadStorage200ResponseHeaders{ETag: o.ETag()}}, nil
+}
+
+const maxMediaType = 255
+
+// mediaTypeOf returns the media type of an upload without its parameters.
+func mediaTypeOf(header string) (string, error) {
+	if header == "" {
+		return "", nil
+	}
+	name, _, err := mime.ParseMediaType(header)
+	if err != nil || len(name) > maxMediaType || !strings.Contains(name, "/") {
+		return "", errs.Invalid("Content-Type", "is not a media type")
+	}
+	return name, nil
+}
+
+// digestOf reads the SHA-256 of a Content-Digest (RFC 9530). Other algorithms are not compared.
+func digestOf(header string) ([]byte, error) {
+	if header == "" {
+		return nil, nil
+	}
+	for entry := range strings.SplitSeq(header, ",") {
+		value, ok := strings.CutPrefix(strings.TrimSpace(entry), "sha-256=:")
+		if !ok {
+			continue
+		}
+		sum, err := base64.StdEncoding.Strict().DecodeString(strings.TrimSuffix(value, ":"))
+		if err != nil || len(sum) != sha256.Size || !strings.HasSuffix(value, ":") {
+			return nil, errs.Invalid("Content-Digest", "has no SHA-256 in Base64 between colons")
+		}
+		return sum, nil
+	}
+	return nil, errs.Invalid("Content-Digest", "has no sha-256").Try("send sha-256=:…:")
+}
+
+// DownloadStorage handles GET /api/v1/storage/download.
+func (s *Handlers) DownloadStorage(ctx context.Context, req oapi.DownloadStorageRequestObject) (oapi.DownloadStorageResponseObject, error) {
+	c, err := request.GinContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, r := request.Of(ctx)
+	p, err := objectpath.Parse("path", req.Params.Path)
+	if err != nil {
+		return nil, err
+	}
+	o, content, err := s.Storage.Open(ctx, storage.ScopeOf(r.Caller), p)
+	if err != nil {
+		return nil, err
+	}
+	media := shownType(o.MediaType)
+	at, signed, err := s.Storage.SignedDownload(ctx, storage.ScopeOf(r.Caller), o, map[string]string{"Content-Type": media, "Content-Disposition": disposition(o.Name)})
+	if err != nil {
+		return nil, err
+	}
+	// A cached version needs no other server.
+	if signed && !request.NotModified(req.Params.IfNoneMatch, o.ETag()) {
+		return oapi.DownloadStorage302Response{Headers: oapi.DownloadStorage302ResponseHeaders{Location: at}}, nil
+	}
+	return transfer(func(w http.ResponseWriter) error {
+		defer content.Close() //nolint:errcheck // it was read
+		setHeaders(w.Header(), o, media)
+		send := preconditions(ctx, c.Request)
+		out := &patient{ResponseWriter: w, s: s}
+		http.ServeContent(out, send, "", time.Time{}, content)
+		if out.failed != nil {
+			s.Exports.Log.WarnContext(ctx, "a download broke off", slog.String("object", o.ID.String()), slog.Any("err", out.failed))
+		}
+		return nil
+	}), nil
+}
+
+// oneRange matches one range of bytes, which the API supports. Another header is ignored, as HTTP permits.
+var oneRange = regexp.MustCompile(`^bytes=([0-9]+-[0-9]*|-[0-9]+)$`)
+
+// preconditions returns the request with the preconditions that the contract has.
+func preconditions(ctx context.Context, r *http.Request) *http.Request {
+	send := r.WithContext(ctx)
+	if request.IsHead(ctx) {
+		send.Method = http.MethodHead
+	}
+	send.Header = http.Header{}
+	for _, name := range []string{"If-None-Match", "If-Range", "Range"} {
+		if value := r.Header.Get(name); value != "" && (name != "Range" || oneRange.MatchString(value)) {
+			send.Header.Set(name, value)
+		}
+	}
+	return send
+}
+
+// setHeaders makes a response that no browser executes, whatever a tenant has stored.
+func setHeaders(h http.Header, o storage.Object, media string) {
+	h.Set("ETag", o.ETag())
+	h.Set("Content-Type", media)
+	h.Set("Content-Disposition", disposition(o.Name))
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if o.SHA256 != nil {
+		h.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(o.SHA256)+":")
+	}
+}
+
+// disposition names the file twice: for old clients in ASCII, and in UTF-8 (RFC 6266).
+func disposition(name string) string {
+	plain := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || strings.ContainsRune(`"\%`, r) {
+			return '_'
+		}
+		return r
+	}, name)
+	return `attachment; filename="` + plain + `"; filename*=UTF-8''` + strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
+}
+
+// safeTypes are the media types that a download may have. All others, such as HTML and SVG, are bytes.
+var safeTypes = map[string]bool{
+	"text/plain": true, "text/csv": true, "application/json": true, "application/pdf": true, "application/zip": true, "application/gzip": true,
+	"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "audio/mpeg": true, "video/mp4": true, "video/webm": true,
+}
+
+func shownType(media string) string {
+	switch {
+	case !safeTypes[media]:
+		return "application/octet-stream"
+	case strings.HasPrefix(media, "text/"):
+		return media + "; charset=utf-8"
+	}
+	return media
+}
+
+// transfer replaces the generated response, which knows one status only.
+type transfer func(http.ResponseWriter) error
+
+// VisitDownloadStorageResponse writes the response.
+func (write transfer) VisitDownloadStorageResponse(w http.ResponseWriter) error { return write(w) }
+
+// patient extends the deadline of a download while its client reads.
+type patient struct {
+	http.ResponseWriter
+
+	s        *Handlers
+	extended time.Time
+	failed   error
+}
+
+func (p *patient) Write(b []byte) (int, error) {
+	if now := p.s.Clock.Now(); now.Sub(p.extended) >= extendEvery {
+		if p.failed = p.s.Exports.Extend(p.ResponseWriter); p.failed != nil {
+			return 0, p.failed
+		}
+		p.extended = now
+	}
+	n, err := p.ResponseWriter.Write(b)
+	if err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
+		p.failed = err
+	}
+	return n, err
+}
+
+const extendEvery = response.WriteTimeout / 12

@@ -1,0 +1,174 @@
+package rest_test
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/api/openapi"
+)
+
+const (
+	// storedPath is the path of a file that a test uploads.
+	storedPath = "stored.txt"
+	// storedDeleted is the id of a deleted file that a test inserts.
+	storedDeleted = "01990f48-1111-7222-8333-444455556666"
+)
+
+// join adds a parameter to a path.
+func join(path, query string) string {
+	if strings.Contains(path, "?") {
+		return path + "&" + query
+	}
+	return path + "?" + query
+}
+
+// needsPath reports whether an operation needs the path of a file in its query.
+func needsPath(op openapi.Operation) bool {
+	if op.Operation == nil { // only a path
+		return false
+	}
+	switch op.OperationID {
+	case "statStorage", "downloadStorage", "uploadStorage", "deleteStorage":
+		return true
+	}
+	return false
+}
+
+// writesFile reports whether If-Match would require a file at the new path.
+func writesFile(op openapi.Operation) bool {
+	return op.OperationID == "uploadStorage" || op.OperationID == "copyStorage"
+}
+
+// storedPathOf returns the path of an operation, after it has created the file that the operation reads or changes.
+func (b *fixture) storedPathOf(t *testing.T, op openapi.Operation) string {
+	t.Helper()
+	b.upload(t, storedPath, "stored", nil)
+	switch op.OperationID { // other tests use the file at the same time
+	case "renameStorage":
+		b.upload(t, "renamed.txt", "stored", nil)
+	case "deleteStorage":
+		name := unusedName("f")
+		b.upload(t, name, "stored", nil)
+		return op.Path + "?path=" + name
+	}
+	if op.OperationID == "restoreStorage" {
+		b.sql(`INSERT INTO storage_objects (id, org_id, project_id, parent_id, name, folded, type, object_key, deleted_at, purge_at, deleted_path)
+			SELECT $1, org_id, project_id, parent_id, 'x', 'x', 'file', object_key, now(), now() + interval '1 day', 'x' FROM storage_objects WHERE name = $2 AND deleted_at IS NULL
+			ON CONFLICT (id) DO UPDATE SET deleted_at = now(), purge_at = now() + interval '1 day', deleted_path = 'x'`, storedDeleted, storedPath)
+	}
+	if op.OperationID == "uploadStorage" {
+		return op.Path + "?path=" + unusedName("f")
+	}
+	return pathOf(op)
+}
+
+func (b *fixture) upload(t *testing.T, path, text string, header map[string]string) oapi.StorageObject {
+	t.Helper()
+	header = maps.Clone(header)
+	if header == nil {
+		header = map[string]string{}
+	}
+	header["X-Project-ID"] = project.String()
+	w := b.do(t, call{method: "PUT", path: "/api/v1/storage/upload?path=" + path, token: tokenOwner, body: text, header: header})
+	if w.Code != http.StatusOK && w.Code != http.StatusCreated {
+		t.Fatalf("uploading %s: %d %s", path, w.Code, w.Body)
+	}
+	var o oapi.StorageObject
+	must(t, json.Unmarshal(w.Body.Bytes(), &o))
+	return o
+}
+
+// What a tenant has stored is an attachment of a type that no browser executes, in part or as a whole.
+func TestDownloads(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	sum := sha256.Sum256([]byte("<script>alert(1)</script>"))
+	digest := "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+	o := b.upload(t, "a%22%C3%BC.html", "<script>alert(1)</script>", map[string]string{"Content-Type": "text/html", "Content-Digest": digest})
+	if o.Path != `a"ü.html` || *o.MediaType != "text/html" || *o.Sha256 != fmt.Sprintf("%x", sum) {
+		t.Errorf("%+v", o)
+	}
+	get := func(method string, header map[string]string) (int, http.Header, string) {
+		w := b.do(t, call{method: method, path: "/api/v1/storage/download?path=a%22%C3%BC.html", token: tokenOwner, header: header})
+		return w.Code, w.Header(), w.Body.String()
+	}
+	code, h, text := get("GET", nil)
+	if code != http.StatusOK || text != "<script>alert(1)</script>" || h.Get("Content-Length") != "25" {
+		t.Errorf("%d %s", code, text)
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/octet-stream", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "ETag": o.Etag, "Repr-Digest": digest,
+		"Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'", "Content-Disposition": `attachment; filename="a__.html"; filename*=UTF-8''a%22%C3%BC.html`,
+	} {
+		if h.Get(name) != want {
+			t.Errorf("%s is %q, want %q", name, h.Get(name), want)
+		}
+	}
+	for name, c := range map[string]struct {
+		method string
+		header map[string]string
+		code   int
+		text   string
+	}{
+		"a range":                {"GET", map[string]string{"Range": "bytes=1-6"}, http.StatusPartialContent, "script"},
+		"the end":                {"GET", map[string]string{"Range": "bytes=-9"}, http.StatusPartialContent, "</script>"},
+		"behind the end":         {"GET", map[string]string{"Range": "bytes=25-"}, http.StatusRequestedRangeNotSatisfiable, ""},
+		"a range of other units": {"GET", map[string]string{"Range": "lines=1-6"}, http.StatusOK, "<script>alert(1)</script>"},
+		"two ranges":             {"GET", map[string]string{"Range": "bytes=1-2,4-6"}, http.StatusOK, "<script>alert(1)</script>"},
+		"another If-Match":       {"GET", map[string]string{"If-Match": `"0"`}, http.StatusOK, "<script>alert(1)</script>"},
+		"another ETag":           {"GET", map[string]string{"Range": "bytes=1-6", "If-Range": `"0"`}, http.StatusOK, "<script>alert(1)</script>"},
+		"unchanged":              {"GET", map[string]string{"If-None-Match": o.Etag}, http.StatusNotModified, ""},
+		"HEAD":                   {"HEAD", nil, http.StatusOK, ""},
+	} {
+		code, _, text := get(c.method, c.header)
+		if code != c.code || text != c.text && c.code != http.StatusRequestedRangeNotSatisfiable {
+			t.Errorf("%s: %d %q", name, code, text)
+		}
+	}
+}
+
+// A bad request changes nothing, and its error names what is wrong.
+func TestBadFiles(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, c := range []struct {
+		query, body string
+		header      map[string]string
+		code        oapi.ErrorCode
+		field       string
+	}{
+		{"path=../a", "x", nil, "storage_path_traversal", "path"},
+		{"path=%2e%2e/a", "x", nil, "storage_path_traversal", "path"},
+		{"path=a%2F..%2Fb", "x", nil, "storage_path_traversal", "path"},
+		{"path=/etc/passwd", "x", nil, "storage_path_traversal", "path"},
+		{"path=a%5Cb", "x", nil, "storage_path_traversal", "path"},
+		{"path=a%00b", "x", nil, "validation_error", "path"},
+		{"path=con", "x", nil, "validation_error", "path"},
+		{"path=a&path=b", "x", nil, "validation_error", "path"},
+		{"path=a", "x", map[string]string{"Content-Digest": "sha-256=:AAAA:"}, "validation_error", "Content-Digest"},
+		{"path=a", "x", map[string]string{"Content-Digest": "md5=:AAAA:"}, "validation_error", "Content-Digest"},
+		{"path=a", "x", map[string]string{"Content-Digest": "sha-256=:" + base64.StdEncoding.EncodeToString(make([]byte, 32)) + ":"}, "validation_error", "Content-Digest"},
+		{"path=a", "x", map[string]string{"Content-Type": "no type"}, "validation_error", "Content-Type"},
+		{"path=a", "x", map[string]string{"If-Match": "*"}, "version_mismatch", "If-Match"},
+	} {
+		w := b.do(t, call{method: "PUT", path: "/api/v1/storage/upload?" + c.query, token: tokenOwner, body: c.body, header: c.header})
+		p := problem(t, w)
+		if p.Code != c.code || p.Details["field"] != c.field {
+			t.Errorf("%s %v: %d %s at %v: %s", c.query, c.header, w.Code, p.Code, p.Details["field"], p.Message)
+		}
+	}
+	// What is encoded twice is decoded once: the percent sign is part of the name.
+	if o := b.upload(t, "%252e%252e", "x", nil); o.Path != "%2e%2e" {
+		t.Errorf("%+v", o)
+	}
+	if n := read[int](b, `SELECT count(*) FROM storage_objects WHERE parent_id IS NOT NULL`); n != 1 {
+		t.Errorf("%d files were stored", n)
+	}
+}
