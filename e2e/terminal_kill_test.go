@@ -242,10 +242,10 @@ func TestKilledUnderTerminals(t *testing.T) {
 	if out := client(); !strings.Contains(out, "the connection to the node ended") {
 		t.Errorf("the client of SSH prints %q", out)
 	}
+	h.noRows(t, "the end of the agents")
 	if found := queryOne[string](t, h, `SELECT string_agg(DISTINCT end_reason, ' ' ORDER BY end_reason) FROM terminal_sessions`); found != "closed exited stream_lost" {
 		t.Errorf("the reasons of ends are %s", found)
 	}
-	h.noRows(t, "the end of the agents")
 	leave(t, h.enterAll(t, all, 4))
 	h.noRows(t, "the sessions of the new agents")
 	until(t, patience, "no socket remains", func() error {

@@ -156,7 +156,7 @@ test("the charts of an active allocation are read again while the stream works",
 test("the address has the period of the charts", async () => {
   const calls = serve(routes(ended, "owner"));
   await open("?hours=24");
-  await shows("97");
+  await until(() => calls.some(({ url }) => url.includes("/telemetry")));
   expect(new URL(calls.find(({ url }) => url.includes("/telemetry"))!.url).searchParams.get("from")).toBe("2026-01-04T11:00:00.000Z");
 });
 
