@@ -37,7 +37,7 @@ type provider struct {
 }
 
 func (p *provider) RetrieveWithCredContext(c *credentials.CredContext) (credentials.Value, error) {
-	ctx := context.TODO() //nolint:forbidigo // the deprecated form has none
+	ctx := context.Background() //nolint:forbidigo // Retrieve, the deprecated form, has no context
 	if c != nil && c.Context != nil {
 		ctx = c.Context
 	}
