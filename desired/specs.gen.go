@@ -155,6 +155,9 @@ type Mail struct {
 // is a folder of the computer of the server. The driver s3 is a bucket of any S3 provider.
 type Storage struct {
 	Driver string `json:"driver"`
+	// The origin of signed URLs, which leads to the same servers. At this host name they serve nothing else, so that a
+	// browser has no session there. Empty: the origin of the portal.
+	PublicURL string `json:"publicUrl"`
 	// The folder of the driver files. Empty: objects in the state directory of the server. Several servers need the
 	// same folder.
 	Path string `json:"path"`

@@ -6,7 +6,7 @@ import "slices"
 var withheld = []string{
 	"getAllocationLogs", "listTerminalRecordings", "getTerminalRecording",
 	"listStorage", "statStorage", "downloadStorage", "uploadStorage", "createStorageFolder", "renameStorage", "copyStorage", "deleteStorage", "restoreStorage",
-	"getStorageUsage",
+	"getStorageUsage", "downloadStorageFolder", "signStorageUrl",
 }
 
 // Withheld reports whether no role of the platform allows an operation.

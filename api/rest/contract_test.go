@@ -47,6 +47,9 @@ func pathOf(op openapi.Operation) string {
 	case strings.Contains(op.Path, "/runbooks/"):
 		name = "section-degraded"
 	}
+	if strings.HasSuffix(op.Path, "/storage/signed") {
+		return op.Path + "?grant=forged"
+	}
 	if needsPath(op) {
 		return op.Path + "?path=" + storedPath
 	}
@@ -320,6 +323,7 @@ var bodies = map[string]func(*testing.T) map[string]any{
 	"createTenant":        func(*testing.T) map[string]any { return map[string]any{"name": unusedName("t")} },
 	"createStorageFolder": func(*testing.T) map[string]any { return map[string]any{"path": unusedName("d")} },
 	"renameStorage":       func(*testing.T) map[string]any { return map[string]any{"from": "renamed.txt", "to": unusedName("f")} },
+	"signStorageUrl":      func(*testing.T) map[string]any { return map[string]any{"path": storedPath} },
 	"copyStorage":         func(*testing.T) map[string]any { return map[string]any{"from": storedPath, "to": unusedName("f")} },
 	"restoreStorage": func(*testing.T) map[string]any {
 		return map[string]any{"object_id": storedDeleted, "path": unusedName("f")}

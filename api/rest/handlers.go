@@ -75,7 +75,7 @@ func (s *Server) newHandlers() handlers {
 		moneyHandlers:    &moneyHandlers{Services: v, Cursors: cursors, Exports: exports, Chain: s.chain, Pages: s.pages},
 		peopleHandlers:   &peopleHandlers{Services: v, Cursors: cursors},
 		signinHandlers:   s.signin,
-		storageHandlers:  &storageHandlers{Services: v, Cursors: cursors, Exports: exports},
+		storageHandlers:  &storageHandlers{Services: v, Cursors: cursors, Exports: exports, Origin: s.Profile.Storage.PublicURL},
 		terminalHandlers: &terminalHandlers{Services: v, Cursors: cursors, Exports: exports},
 		viewHandlers:     views,
 		health:           &health{checks: s.Checks, clock: s.Clock, ready: s.Ready},

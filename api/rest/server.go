@@ -24,6 +24,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/api/rest/signin"
+	"github.com/gpuaas/gpuaas/api/rest/storage"
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -92,6 +93,8 @@ type Server struct {
 	pages    *page.Writer
 	chain    *middleware.Chain
 	engine   *gin.Engine
+	// filesHost is the name and port in the origin of signed URLs; empty: those of the portal.
+	filesHost string
 }
 
 // New returns an error if the contract or the configuration is incomplete.
@@ -107,6 +110,9 @@ func NewWith(cfg Config, wrap func(oapi.StrictServerInterface) oapi.StrictServer
 		return nil, err
 	}
 	s := &Server{Config: cfg, streams: request.StreamsOf(doc)}
+	if _, host, ok := strings.Cut(cfg.Profile.Storage.PublicURL, "://"); ok {
+		s.filesHost = host
+	}
 	if s.chain, err = middleware.New(middleware.Config{
 		Problems: response.Problems{Log: cfg.Log}, Identity: cfg.Services.Identity, SignIn: cfg.Services.SignIn, Keys: cfg.Services.Keys, Front: cfg.Front, Limits: cfg.Limits, SharedLimits: cfg.SharedLimits,
 		Roles: func() policies.RoleTable { return cfg.Services.Policies.Latest().Roles }, Notice: middleware.NoticeFrom(cfg.Services.Policies), Clock: cfg.Clock, Accounts: middleware.Accounts{Keys: cfg.CursorKeys},
@@ -145,6 +151,7 @@ func (s *Server) mount(doc *openapi3.T) error {
 		e.Use(otelgin.Middleware("gpuaas"))
 	}
 	e.Use(s.chain.Global()...)
+	e.Use(s.confineFiles)
 	e.NoRoute(s.chain.NoRoute)
 	e.NoMethod(s.chain.NoMethod)
 
@@ -189,7 +196,7 @@ func (s *Server) Metrics() prometheus.Collector { return s.chain }
 // serve answers HEAD as GET without its body; net/http omits the body itself, other writers may not. A
 // stream has no end that one could wait for.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	if s.Terminals != nil && (strings.HasPrefix(r.URL.Path, "/ws/terminal/") || strings.HasPrefix(r.URL.Path, "/ws/ssh/")) {
+	if !s.toFiles(r) && s.Terminals != nil && (strings.HasPrefix(r.URL.Path, "/ws/terminal/") || strings.HasPrefix(r.URL.Path, "/ws/ssh/")) {
 		s.Terminals.ServeHTTP(w, r)
 		return
 	}
@@ -199,6 +206,16 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		w, r = headOnly{w}, &get
 	}
 	s.engine.ServeHTTP(w, r)
+}
+
+// toFiles reports whether a request is for the origin of what tenants have stored.
+func (s *Server) toFiles(r *http.Request) bool { return s.filesHost != "" && strings.EqualFold(r.Host, s.filesHost) }
+
+// confineFiles serves nothing of the portal at the origin of what tenants have stored.
+func (s *Server) confineFiles(c *gin.Context) {
+	if s.toFiles(c.Request) && c.Request.URL.Path != storage.SignedPath {
+		s.chain.NoRoute(c)
+	}
 }
 
 // headOnly drops the body of a response.

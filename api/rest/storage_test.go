@@ -43,7 +43,7 @@ func needsPath(op openapi.Operation) bool {
 
 // writesFile reports whether If-Match would require a file at the new path.
 func writesFile(op openapi.Operation) bool {
-	return op.OperationID == "uploadStorage" || op.OperationID == "copyStorage"
+	return op.OperationID == "uploadStorage" || op.OperationID == "uploadSignedStorage" || op.OperationID == "copyStorage"
 }
 
 // storedPathOf returns the path of an operation, after it has created the file that the operation reads or changes.
@@ -63,7 +63,12 @@ func (b *fixture) storedPathOf(t *testing.T, op openapi.Operation) string {
 			SELECT $1, org_id, project_id, parent_id, 'x', 'x', 'file', object_key, now(), now() + interval '1 day', 'x' FROM storage_objects WHERE name = $2 AND deleted_at IS NULL
 			ON CONFLICT (id) DO UPDATE SET deleted_at = now(), purge_at = now() + interval '1 day', deleted_path = 'x'`, storedDeleted, storedPath)
 	}
-	if op.OperationID == "uploadStorage" {
+	switch op.OperationID {
+	case "downloadSignedStorage":
+		return b.sign(t, tokenOwner, `{"path":"`+storedPath+`"}`)
+	case "uploadSignedStorage":
+		return b.sign(t, tokenOwner, `{"path":"`+unusedName("f")+`","method":"PUT"}`)
+	case "uploadStorage":
 		return op.Path + "?path=" + unusedName("f")
 	}
 	return pathOf(op)

@@ -9,12 +9,13 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 	"github.com/gpuaas/gpuaas/e2e/bench/loop"
 	"github.com/gpuaas/gpuaas/e2e/bench/node"
+	"github.com/gpuaas/gpuaas/e2e/bench/storage"
 )
 
 // processes are the parts of the bench that run in processes of their own.
 var processes = map[string]func(context.Context) error{
 	"loop": loop.LoopProcess, "load": lab.LoadProcess, "crowd": node.CrowdProcess, "tenant": node.TenantProcess, "listener": node.ListenerProcess,
-	"nodes": access.NodesProcess, "terminals": access.TerminalsProcess, "clients": access.ClientsProcess, "api": api.APIProcess,
+	"nodes": access.NodesProcess, "terminals": access.TerminalsProcess, "clients": access.ClientsProcess, "api": api.APIProcess, "files": storage.PeerProcess,
 }
 
 func child(ctx context.Context, name string) error {

@@ -29,6 +29,7 @@ import (
 	"github.com/gpuaas/gpuaas/e2e/bench/loop"
 	"github.com/gpuaas/gpuaas/e2e/bench/money"
 	"github.com/gpuaas/gpuaas/e2e/bench/node"
+	"github.com/gpuaas/gpuaas/e2e/bench/storage"
 	"github.com/gpuaas/gpuaas/e2e/bench/web"
 	"github.com/gpuaas/gpuaas/e2e/bench/webhook"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -130,6 +131,8 @@ func goals() []goal {
 		{"W5", api.ReadModels},
 		{"W6", web.EventToPixel},
 		{"W7", web.Heap},
+		{"B1", storage.Transfers}, // and B2
+		{"B3", storage.Folder},
 		{"N1", events.FanOut},
 		{"N2", events.Crowds},
 		{"N3", events.Resume},
@@ -151,8 +154,8 @@ func run(ctx context.Context, o lab.Options) (err error) {
 		}
 		began := clock.Clock{}.Now()
 		rows, err := g.measure(ctx, l)
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if ctx.Err() != nil { // the rows that were measured are printed
+			break
 		}
 		if err != nil {
 			rows = append(rows, lab.Row{ID: g.id, Path: "not measured", Skipped: err.Error()})
@@ -164,7 +167,7 @@ func run(ctx context.Context, o lab.Options) (err error) {
 		return err
 	}
 	if o.Out == "" {
-		return nil
+		return ctx.Err()
 	}
 	text, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
@@ -173,5 +176,5 @@ func run(ctx context.Context, o lab.Options) (err error) {
 	if err := os.WriteFile(o.Out, append(text, '\n'), 0o644); err != nil { //nolint:gosec // results are for everyone
 		return fmt.Errorf("writing results: %w", err)
 	}
-	return nil
+	return ctx.Err()
 }

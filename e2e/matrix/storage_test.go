@@ -10,8 +10,8 @@ import (
 	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// sharedFile is a file of every project, which no cell changes.
-const sharedFile = "shared.txt"
+// What every project has, and no cell changes.
+const sharedFile, sharedFolder = "shared.txt", "shared"
 
 // ofFile is the slot of the file that a cell changes.
 var ofFile = slot{in: "file"}
@@ -48,6 +48,15 @@ func (w *fixture) addPaths(o openapi.Operation, r *request, body map[string]any,
 	switch o.OperationID {
 	case "renameStorage", "copyStorage":
 		body["from"], body["to"] = file, w.unique("moved")
+	case "signStorageUrl":
+		body["path"] = file
+	case "downloadSignedStorage":
+		r.path += "?grant=forged"
+	case "uploadSignedStorage":
+		r.path += "?grant=forged"
+		r.body = []byte("a file")
+	case "downloadStorageFolder":
+		r.path += "?prefix=" + sharedFolder
 	case "createStorageFolder":
 		body["path"] = w.unique("folder")
 	case "restoreStorage":
@@ -68,6 +77,10 @@ func (w *fixture) shareFile(s *side) {
 	header.Set("Content-Type", "text/plain")
 	if got := w.send(request{method: "PUT", path: "/api/v1/storage/upload?path=" + sharedFile, header: header, body: []byte("shared")}); got.status != 201 {
 		w.Fatalf("uploading a file: %d %s", got.status, got.body)
+	}
+	header.Set("Content-Type", "application/json")
+	if got := w.send(request{method: "POST", path: "/api/v1/storage/mkdir", header: header, body: []byte(`{"path":"` + sharedFolder + `"}`)}); got.status != 201 {
+		w.Fatalf("creating a folder: %d %s", got.status, got.body)
 	}
 }
 

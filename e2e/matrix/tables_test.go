@@ -51,6 +51,7 @@ var changes = map[string][]string{
 	"copyStorage":             {"storage_objects", "storage_usage"},
 	"deleteStorage":           {"storage_objects"},
 	"restoreStorage":          {"storage_objects"},
+	"signStorageUrl":          {},
 	"createTerminalToken":     {"terminal_tokens"},
 	"endTerminalSession":      {"terminal_sessions"},
 	"getTerminalRecording":    {},

@@ -45,6 +45,8 @@ var openTo = map[string]verdict{
 	"refreshToken":            {statuses: []int{401, 404}, codes: []string{"token_missing", "token_invalid", "not_found"}},
 	"mintServiceAccountToken": {statuses: []int{400, 404}, codes: []string{"validation_error", "not_found"}}, // no issuer of jobs is listed
 	"receivePaymentEvent":     {statuses: []int{400}, codes: []string{"signature_invalid"}},
+	"downloadSignedStorage":   {statuses: []int{403}, codes: []string{"forbidden"}},
+	"uploadSignedStorage":     {statuses: []int{403}, codes: []string{"forbidden"}},
 	"receiveGitHook":          {statuses: []int{400}, codes: []string{"signature_invalid"}}, // of no source, too
 }
 

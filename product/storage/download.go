@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
@@ -83,7 +84,11 @@ func (c *Content) Close() error {
 // SignedDownload returns a URL of the object store for a file, or false where the server transports the bytes itself.
 // answer are headers of its response.
 func (s *Service) SignedDownload(ctx context.Context, at Scope, o Object, answer map[string]string) (string, bool, error) {
-	signed, err := s.Blobs.Sign(ctx, blob.Request{Method: http.MethodGet, ID: o.Key, Answer: answer, Life: s.Limits(at.Tenant, at.Project).SignedURL})
+	return s.signedDownload(ctx, o, answer, s.Limits(at.Tenant, at.Project).SignedURL)
+}
+
+func (s *Service) signedDownload(ctx context.Context, o Object, answer map[string]string, life time.Duration) (string, bool, error) {
+	signed, err := s.Blobs.Sign(ctx, blob.Request{Method: http.MethodGet, ID: o.Key, Answer: answer, Life: life})
 	if errors.Is(err, blob.ErrUnsigned) {
 		return "", false, nil
 	}

@@ -47,6 +47,8 @@ type Service struct {
 	Naming   ids.Naming
 	Clock    clock.Clock
 	Limits   func(ids.Tenant, ids.Project) Limits
+	// PublicURL returns the address under which clients reach the API.
+	PublicURL func() string
 }
 
 // Scope is the project whose files a request uses, and the cause of what it does.

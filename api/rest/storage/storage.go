@@ -25,6 +25,8 @@ type Handlers struct {
 
 	Cursors response.Cursors
 	Exports response.Exports
+	// Origin is that of signed URLs; empty: that of the portal.
+	Origin string
 }
 
 // ListStorage handles GET /api/v1/storage/list.

@@ -29,14 +29,11 @@ func (s *Handlers) UploadStorage(ctx context.Context, req oapi.UploadStorageRequ
 	}
 	ctx, r := request.Of(ctx)
 	p := req.Params
-	f := storage.NewFile{Size: c.Request.ContentLength, If: storage.Condition{ETag: request.Or(p.IfMatch, ""), Absent: p.IfNoneMatch != nil}}
+	f, err := fileOf(c.Request, p.IfMatch, p.IfNoneMatch != nil, p.ContentDigest)
+	if err != nil {
+		return nil, err
+	}
 	if f.Path, err = objectpath.Parse("path", p.Path); err != nil {
-		return nil, err
-	}
-	if f.MediaType, err = mediaTypeOf(c.Request.Header.Get("Content-Type")); err != nil {
-		return nil, err
-	}
-	if f.SHA256, err = digestOf(request.Or(p.ContentDigest, "")); err != nil {
 		return nil, err
 	}
 	o, created, err := s.Storage.Upload(ctx, storage.ScopeOf(r.Caller), f, req.Body)
@@ -47,6 +44,15 @@ func (s *Handlers) UploadStorage(ctx context.Context, req oapi.UploadStorageRequ
 		return oapi.UploadStorage201JSONResponse{Body: s.show(r, o), Headers: oapi.UploadStorage201ResponseHeaders{Location: locationOf(o), ETag: o.ETag()}}, nil
 	}
 	return oapi.UploadStorage200JSONResponse{Body: s.show(r, o), Headers: oapi.UploadStorage200ResponseHeaders{ETag: o.ETag()}}, nil
+}
+
+// fileOf returns the file that the headers of an upload describe.
+func fileOf(r *http.Request, match *string, absent bool, digest *string) (f storage.NewFile, err error) {
+	f = storage.NewFile{Size: r.ContentLength, If: storage.Condition{ETag: request.Or(match, ""), Absent: absent}}
+	if f.MediaType, err = mediaTypeOf(r.Header.Get("Content-Type")); err == nil {
+		f.SHA256, err = digestOf(request.Or(digest, ""))
+	}
+	return f, err
 }
 
 const maxMediaType = 255
@@ -97,8 +103,12 @@ func (s *Handlers) DownloadStorage(ctx context.Context, req oapi.DownloadStorage
 	if err != nil {
 		return nil, err
 	}
-	media := shownType(o.MediaType)
-	at, signed, err := s.Storage.SignedDownload(ctx, storage.ScopeOf(r.Caller), o, map[string]string{"Content-Type": media, "Content-Disposition": disposition(o.Name)})
+	at, signed, err := s.Storage.SignedDownload(ctx, storage.ScopeOf(r.Caller), o, answerOf(o))
+	// A browser with a session receives the bytes from another origin, where there is one.
+	if err == nil && !signed && r.ByCookie && s.Origin != "" {
+		signed = true
+		at, err = s.urlOf(s.Storage.GrantDownload(storage.ScopeOf(r.Caller), o))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -106,17 +116,21 @@ func (s *Handlers) DownloadStorage(ctx context.Context, req oapi.DownloadStorage
 	if signed && !request.NotModified(req.Params.IfNoneMatch, o.ETag()) {
 		return oapi.DownloadStorage302Response{Headers: oapi.DownloadStorage302ResponseHeaders{Location: at}}, nil
 	}
-	return transfer(func(w http.ResponseWriter) error {
+	return s.send(ctx, c.Request, o, content), nil
+}
+
+// send responds with the bytes of a file, or with a range of them.
+func (s *Handlers) send(ctx context.Context, r *http.Request, o storage.Object, content *storage.Content) transfer {
+	return func(w http.ResponseWriter) error {
 		defer content.Close() //nolint:errcheck // it was read
-		setHeaders(w.Header(), o, media)
-		send := preconditions(ctx, c.Request)
+		setHeaders(w.Header(), o)
 		out := &patient{ResponseWriter: w, s: s}
-		http.ServeContent(out, send, "", time.Time{}, content)
+		http.ServeContent(out, preconditions(ctx, r), "", time.Time{}, content)
 		if out.failed != nil {
-			s.Exports.Log.WarnContext(ctx, "a download broke off", slog.String("object", o.ID.String()), slog.Any("err", out.failed))
+			s.Exports.Log.WarnContext(ctx, "a download broke off", slog.String("object", o.Key.String()), slog.Any("err", out.failed))
 		}
 		return nil
-	}), nil
+	}
 }
 
 // oneRange matches one range of bytes, which the API supports. Another header is ignored, as HTTP permits.
@@ -138,17 +152,28 @@ func preconditions(ctx context.Context, r *http.Request) *http.Request {
 }
 
 // setHeaders makes a response that no browser executes, whatever a tenant has stored.
-func setHeaders(h http.Header, o storage.Object, media string) {
+func setHeaders(h http.Header, o storage.Object) {
 	h.Set("ETag", o.ETag())
-	h.Set("Content-Type", media)
-	h.Set("Content-Disposition", disposition(o.Name))
+	for name, value := range answerOf(o) {
+		h.Set(name, value)
+	}
+	confine(h)
+	if o.SHA256 != nil {
+		h.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(o.SHA256)+":")
+	}
+}
+
+// answerOf returns the headers that also an object store adds to its response.
+func answerOf(o storage.Object) map[string]string {
+	return map[string]string{"Content-Type": shownType(o.MediaType), "Content-Disposition": disposition(o.Name)}
+}
+
+// confine makes a browser run nothing of a response.
+func confine(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
-	if o.SHA256 != nil {
-		h.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(o.SHA256)+":")
-	}
 }
 
 // disposition names the file twice: for old clients in ASCII, and in UTF-8 (RFC 6266).
@@ -180,6 +205,12 @@ func shownType(media string) string {
 
 // transfer replaces the generated response, which knows one status only.
 type transfer func(http.ResponseWriter) error
+
+// VisitDownloadSignedStorageResponse writes the response.
+func (write transfer) VisitDownloadSignedStorageResponse(w http.ResponseWriter) error { return write(w) }
+
+// VisitDownloadStorageFolderResponse writes the response.
+func (write transfer) VisitDownloadStorageFolderResponse(w http.ResponseWriter) error { return write(w) }
 
 // VisitDownloadStorageResponse writes the response.
 func (write transfer) VisitDownloadStorageResponse(w http.ResponseWriter) error { return write(w) }

@@ -208,6 +208,9 @@ func (s *apiServer) awake(ctx context.Context, log string) error {
 	return fmt.Errorf("the server did not start: %s", said)
 }
 
+// Address returns where the server listens.
+func (s *apiServer) Address() string { return s.address }
+
 func (s *apiServer) Stop() {
 	_ = s.process.Wait() // it was ordered to end
 	s.bus.Stop()

@@ -7,6 +7,7 @@ import { sources, changes, change } from "./en/changes";
 import { desired } from "./en/desired";
 import { drift } from "./en/drift";
 import { events } from "./en/events";
+import { files } from "./en/files";
 import { fleet } from "./en/fleet";
 import { columns, help, palette, views } from "./en/hands";
 import { home } from "./en/home";
@@ -67,6 +68,7 @@ const en = {
   sources,
   changes,
   change,
+  files,
   fleet,
   node,
   ops,

@@ -22,6 +22,18 @@ const terminal = createRoute({
   component: lazyRouteComponent(() => import("../screens/terminal"), "TerminalScreen"),
 });
 const launch = createRoute({ getParentRoute: () => root, path: "/launch", component: lazyRouteComponent(() => import("../screens/launch"), "Launch") });
+const files = createRoute({
+  getParentRoute: () => root,
+  path: "/files",
+  validateSearch: filtersOf("path", "project", "columns"),
+  component: lazyRouteComponent(() => import("../screens/files"), "Files"),
+});
+const deletedFiles = createRoute({
+  getParentRoute: () => root,
+  path: "/files/deleted",
+  validateSearch: filtersOf("project", "columns"),
+  component: lazyRouteComponent(() => import("../screens/deleted-files"), "DeletedFiles"),
+});
 const billing = createRoute({
   getParentRoute: () => root,
   path: "/billing",
@@ -85,7 +97,7 @@ const ops = createRoute({ getParentRoute: () => root, path: "/ops", component: l
 export const newRouter = (history?: RouterHistory) =>
   createRouter({
     history,
-    routeTree: root.addChildren([home, allocations, allocation, terminal, launch, billing, payment, projects, project, account, members, accessKeys, profile, notifications, preferences, webhooks, webhook, status, drift, changes, change, fleet, node, ops, ...operatorRoutes]),
+    routeTree: root.addChildren([home, allocations, allocation, terminal, launch, files, deletedFiles, billing, payment, projects, project, account, members, accessKeys, profile, notifications, preferences, webhooks, webhook, status, drift, changes, change, fleet, node, ops, ...operatorRoutes]),
     basepath: "/portal",
     defaultErrorComponent: Crashed,
     defaultPreload: "intent",

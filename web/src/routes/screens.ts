@@ -6,6 +6,7 @@ export const screens = [
   { path: "/", name: "home", keys: "g h", action: undefined, platform: false },
   { path: "/allocations", name: "allocations", keys: "g a", action: "listAllocations", platform: false },
   { path: "/launch", name: "launch", keys: "g l", action: "createAllocation", platform: false },
+  { path: "/files", name: "files", keys: "g g", action: "listStorage", platform: false },
   { path: "/billing", name: "billing", keys: "g b", action: "getBalance", platform: false },
   { path: "/projects", name: "projects", keys: "g p", action: undefined, platform: false },
   { path: "/members", name: "members", keys: "g m", action: "listTenantMembers", platform: false },

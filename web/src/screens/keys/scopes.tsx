@@ -4,7 +4,7 @@ import type { Schemas } from "../../api/client";
 type Scope = Schemas["Scope"];
 
 // The scopes whose operations exist. Only an operator can grant plans:propose.
-const scopes: Scope[] = ["allocations:read", "allocations:write", "billing:read"];
+const scopes: Scope[] = ["allocations:read", "allocations:write", "billing:read", "storage:read", "storage:write"];
 
 // scopesOf keeps what the contract knows of a draft, in the order of the form.
 export const scopesOf = (chosen: string[]): Scope[] => scopes.filter((scope) => chosen.includes(scope));

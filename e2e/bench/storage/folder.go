@@ -1,0 +1,105 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/e2e/bench/lab"
+	"github.com/gpuaas/gpuaas/internal/hint"
+	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/storage"
+	"github.com/gpuaas/gpuaas/product/storage/objectpath"
+)
+
+// The entries of the folder of B3, and the reads of each run.
+const (
+	folderFiles   = 1_000_000
+	folderFolders = 500_000
+	pages         = 200
+	pageSize      = 100
+)
+
+// seedFolder inserts a folder named big with $3 files and $4 folders.
+const seedFolder = `
+	INSERT INTO storage_usage (scope_id, org_id, project_id, objects) VALUES ('%[2]s', '%[1]s', '%[2]s', %[4]d + %[5]d + 2), ('%[1]s', '%[1]s', NULL, %[4]d + %[5]d + 2);
+	INSERT INTO storage_objects (id, org_id, project_id, parent_id, name, folded, type, deepest, longest) VALUES
+		('%[2]s', '%[1]s', '%[2]s', NULL, '', '', 'folder', 2, 20), ('%[3]s', '%[1]s', '%[2]s', '%[2]s', 'big', 'big', 'folder', 1, 10);
+	INSERT INTO storage_objects (id, org_id, project_id, parent_id, name, folded, type, object_key)
+		SELECT gen_random_uuid(), '%[1]s', '%[2]s', '%[3]s', n, n, 'file', gen_random_uuid() FROM (SELECT 'f' || lpad(i::text, 8, '0') n FROM generate_series(1, %[4]d) i) s;
+	INSERT INTO storage_objects (id, org_id, project_id, parent_id, name, folded, type)
+		SELECT gen_random_uuid(), '%[1]s', '%[2]s', '%[3]s', n, n, 'folder' FROM (SELECT 'f' || lpad(i::text, 8, '0') || 'd' n FROM generate_series(1, %[5]d) i) s;
+	ANALYZE storage_objects`
+
+// Folder compares a page near the end of a folder with its first page, and counts the rows that a rename of the folder
+// changes.
+func Folder(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
+	url, err := l.Database(ctx, "b3")
+	if err != nil {
+		return nil, err
+	}
+	n := l.Scaled(folderFiles, 2*pageSize)
+	at := storage.Scope{Tenant: ids.New[ids.Tenant](), Project: ids.New[ids.Project]()}
+	l.Say("seeding a folder of %d files", n)
+	if err := l.Exec(ctx, url, fmt.Sprintf(seedFolder, at.Tenant, at.Project, uuid.New(), n, n*folderFolders/folderFiles)); err != nil {
+		return nil, err
+	}
+	pool, err := lab.OpenAs(ctx, url, "api", 1)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	v, err := lab.Services(pg.Scoped{Pool: pool}, &hint.Bus{}, l.Logger)
+	if err != nil {
+		return nil, err
+	}
+	ctx = pg.WithScope(ctx, pg.Scope{Tenant: at.Tenant.String()})
+	read := func(after string) lab.Side {
+		q := storage.Query{Folder: objectpath.Path{"big"}, After: storage.Position{Path: after}, Limit: pageSize}
+		return func(ctx context.Context) (time.Duration, error) {
+			for range l.Scaled(pages, 10) {
+				page, err := v.Storage.List(ctx, at, q)
+				if err == nil && len(page) != pageSize {
+					err = fmt.Errorf("a page has %d entries", len(page))
+				}
+				if err != nil {
+					return 0, err
+				}
+			}
+			return 0, nil
+		}
+	}
+	deep := fmt.Sprintf("f%08d", n-2*pageSize)
+	p, err := l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil }, read(deep), read(""))
+	if err != nil {
+		return nil, err
+	}
+	r := p.Row("B3", fmt.Sprintf("a page behind %d entries of a folder / the first page", n), l.Scaled(pages, 10)).AtMost(1.2)
+	rows, err := renamed(ctx, v.Storage, at, url)
+	return []lab.Row{r, rows}, err
+}
+
+// renamed returns the row with the changed rows of a rename.
+func renamed(ctx context.Context, s *storage.Service, at storage.Scope, url string) (lab.Row, error) {
+	before, err := updates(ctx, url)
+	if err != nil {
+		return lab.Row{}, err
+	}
+	by := identity.Change[storage.Object]{Caller: identity.Caller{Tenant: at.Tenant, Project: at.Project, User: ids.New[ids.User](), CorrelationID: "bench"}}
+	if _, err := s.Rename(ctx, by, objectpath.Path{"big"}, objectpath.Path{"moved"}, storage.Condition{}); err != nil {
+		return lab.Row{}, err
+	}
+	after, err := updates(ctx, url)
+	changed := after - before
+	return lab.Row{ID: "B3-rename", Path: "rows that a rename of this folder changes", Ours: changed, Peer: 1, Ratio: changed, Min: changed, Max: changed, Goal: "1", Met: new(changed == 1)}, err
+}
+
+// updates returns the number of updated rows of files, from the statistics of PostgreSQL, which lag a second behind.
+func updates(ctx context.Context, url string) (float64, error) {
+	lab.Wait(ctx, 2*time.Second)
+	return lab.One[float64](ctx, url, `SELECT n_tup_upd::float8 FROM pg_stat_user_tables WHERE relname = 'storage_objects'`)
+}

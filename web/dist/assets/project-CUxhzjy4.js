@@ -1,0 +1,1 @@
+var e=(e,t,n)=>(e.find(({id:e})=>e===t)??e.find(({id:e})=>e===n)??e[0])?.id??``;export{e as t};
