@@ -209,7 +209,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // toFiles reports whether a request is for the origin of what tenants have stored.
-func (s *Server) toFiles(r *http.Request) bool { return s.filesHost != "" && strings.EqualFold(r.Host, s.filesHost) }
+func (s *Server) toFiles(r *http.Request) bool {
+	return s.filesHost != "" && strings.EqualFold(r.Host, s.filesHost)
+}
 
 // confineFiles serves nothing of the portal at the origin of what tenants have stored.
 func (s *Server) confineFiles(c *gin.Context) {

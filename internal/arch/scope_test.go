@@ -26,7 +26,7 @@ var unscoped = []string{
 	// What finds out who calls and for whom, and begins or ends that.
 	"platform/identity/signin.Authenticate", "platform/identity/signin.Unconfirmed",
 	"platform/identity.findProject",
-	"platform/identity/delegation.Present", // the caller who has permitted something earlier
+	"platform/identity/delegation.Present",    // the caller who has permitted something earlier
 	"platform/identity/keys.ProjectOfAccount", // of the account in the path, on the way to a decision
 	"platform/identity/signin.SignInUser",
 	"platform/identity/signin.SignInSession",

@@ -207,10 +207,14 @@ func shownType(media string) string {
 type transfer func(http.ResponseWriter) error
 
 // VisitDownloadSignedStorageResponse writes the response.
-func (write transfer) VisitDownloadSignedStorageResponse(w http.ResponseWriter) error { return write(w) }
+func (write transfer) VisitDownloadSignedStorageResponse(w http.ResponseWriter) error {
+	return write(w)
+}
 
 // VisitDownloadStorageFolderResponse writes the response.
-func (write transfer) VisitDownloadStorageFolderResponse(w http.ResponseWriter) error { return write(w) }
+func (write transfer) VisitDownloadStorageFolderResponse(w http.ResponseWriter) error {
+	return write(w)
+}
 
 // VisitDownloadStorageResponse writes the response.
 func (write transfer) VisitDownloadStorageResponse(w http.ResponseWriter) error { return write(w) }
