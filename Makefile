@@ -129,7 +129,7 @@ bin/testline:
 
 e2e: bin/testline ## Run the end-to-end tests against the built binaries
 	@scripts/install-deps.sh --browser --rig
-	@$(E2E) -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./gitops/sync ./platform/identity/reseal ./platform/event/consume -- \
+	@$(E2E) -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./gitops/sync ./platform/identity/reseal ./product/storage ./platform/event/consume -- \
 		$(E2E_FLAGS) ./e2e -- $(E2E_FLAGS) $(patsubst %,./%...,$(filter-out e2e/testdata/,$(wildcard e2e/*/)))
 
 e2e-host: bin/testline ## Run only the tests on booted Debian systems (needs root; skips if none can boot)

@@ -66,6 +66,8 @@ func schedule(d *Deps) []periodicJob {
 		{args: webhook.RetryWebhooks{}, interval: fixed(5 * time.Second), when: existence(d.WebhookEndpoints.RetryDue).any},
 		// The delay in which the bytes of purged files and of broken uploads are free again. Without them no job is inserted.
 		{args: CleanStorage{}, interval: fixed(time.Minute), when: existence(d.Storage.Due).any},
+		// The parts of a forgotten upload need space for a day or longer. The job lists all uploads of the object store.
+		{args: AbortUploads{}, interval: fixed(6 * time.Hour)},
 		{args: money.SweepPayments{}, interval: d.Sweeping, onStart: true},
 	}
 	return slices.DeleteFunc(all, func(p periodicJob) bool { return p.unless })

@@ -34,6 +34,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &sealAudit{d: d})
 	river.AddWorker(w, &sealLedger{d: d})
 	river.AddWorker(w, &cleanStorage{d: d})
+	river.AddWorker(w, &abortUploads{d: d})
 	river.AddWorker(w, &reportForge{d: d})
 	river.AddWorker(w, &rollAgents{d: d})
 	AddWebhookWorkers(w, d)

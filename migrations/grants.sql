@@ -143,6 +143,8 @@ BEGIN
 		('storage_usage',            'raw',  '',    '',     'rw',   '',     ''),
 		('storage_objects',          'raw',  '',    '',     'rwd',  '',     ''),
 		('storage_reservations',     'rawd', '',    '',     'rawd', '',     ''),
+		('storage_uploads',          'rawd', '',    '',     'rwd',  '',     ''),
+		('storage_parts',            'rawd', '',    '',     'rd',   '',     ''),
 
 		('terminal_tokens',          'ra',   '',    '',     'rd',   '',     'rd'), -- the first use deletes a token
 		('terminal_sessions',        'rw',   '',    '',     'rd',   '',     'raw'),

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
@@ -37,7 +38,7 @@ func scanScope(row pgx.CollectableRow) (at Scope, err error) {
 // purge removes one batch of a project. The objects of a folder become deleted objects themselves, and their folder goes
 // with a later batch.
 func (s *Service) purge(ctx context.Context, at Scope) error {
-	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		if _, err := s.lock(ctx, tx, at, nil); err != nil {
 			return err
 		}
@@ -50,8 +51,16 @@ func (s *Service) purge(ctx context.Context, at Scope) error {
 		}
 		b := &pgx.Batch{}
 		s.queueUsage(b, at, change{bytes: -bytes, objects: -objects})
-		return tx.SendBatch(ctx, b).Close()
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return err
+		}
+		failpoint.Hit("storage.purge.before_commit")
+		return nil
 	})
+	if err == nil {
+		failpoint.Hit("storage.purge.after_commit")
+	}
+	return err
 }
 
 // EndReservations gives the bytes of uploads that ended without a file back, and deletes the backend objects that no file
@@ -101,18 +110,20 @@ func (s *Service) collect(ctx context.Context, at Scope, key uuid.UUID) error {
 	if err != nil {
 		return err
 	}
+	failpoint.Hit("storage.collect.after_commit")
 	if unused {
 		if err := s.Blobs.Delete(ctx, key); err != nil {
 			return err
 		}
 	}
+	failpoint.Hit("storage.collect.after_object")
 	_, err = s.DB.Exec(ctx, deleteReservation, key)
 	return err
 }
 
 // CleanUp does the regular work of the cleanup job.
 func (s *Service) CleanUp(ctx context.Context) error {
-	return errors.Join(s.PurgeDeleted(ctx), s.EndReservations(ctx))
+	return errors.Join(s.PurgeDeleted(ctx), s.EndUploads(ctx), s.EndReservations(ctx))
 }
 
 // Due reports whether the cleanup job has work.

@@ -48,7 +48,7 @@ func setup(t testing.TB) *fixture {
 func setupWith(t testing.TB, store blob.Store) *fixture {
 	t.Helper()
 	f := &fixture{t: t, db: pgtest.Clone(t), blobs: store, limits: &storage.Limits{
-		ProjectBytes: 1 << 30, TenantBytes: 1 << 30, ProjectObjects: 100_000, TenantObjects: 100_000, ObjectBytes: 1 << 28, Trash: 24 * time.Hour,
+		ProjectBytes: 1 << 30, TenantBytes: 1 << 30, ProjectObjects: 100_000, TenantObjects: 100_000, ObjectBytes: 1 << 28, Trash: 24 * time.Hour, UploadLife: time.Hour,
 	}}
 	limits := func(ids.Tenant, ids.Project) storage.Limits { return *f.limits }
 	api := pgtest.Scoped(t, f.db)
@@ -66,7 +66,7 @@ func (f *fixture) other(tenant ids.Tenant) *fixture {
 }
 
 func (f *fixture) ctx() context.Context {
-	return pg.WithScope(context.Background(), pg.Scope{Tenant: f.caller.Tenant.String()})
+	return pg.WithScope(context.Background(), pg.Scope{Tenant: f.caller.Tenant.String(), Principal: f.caller.Principal().String()})
 }
 
 func (f *fixture) scope() storage.Scope { return storage.ScopeOf(f.caller) }
@@ -169,6 +169,7 @@ func (f *fixture) cleanUp() {
 	f.t.Helper()
 	f.exec(`UPDATE storage_objects SET purge_at = now() WHERE purge_at IS NOT NULL`)
 	f.exec(`UPDATE storage_reservations SET expires_at = now()`)
+	f.exec(`UPDATE storage_uploads SET expires_at = now()`)
 	if err := f.work.CleanUp(f.ctx()); err != nil {
 		f.t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
@@ -16,22 +17,26 @@ import (
 func (s *Service) apply(ctx context.Context, ch identity.Change[Object], p objectpath.Path, do func(tx pgx.Tx, at Scope, w walked) (Object, error)) (o Object, err error) {
 	at := ScopeOf(ch.Caller)
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		b := &pgx.Batch{}
-		s.Identity.QueueKey(b, ch.Key, identity.Reply{})
-		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		k := once[Object]{s.Identity, &ch}
+		if err := k.begin(ctx, tx); err != nil {
 			return err
 		}
 		w, err := s.lock(ctx, tx, at, p)
 		if err != nil {
 			return err
 		}
-		if o, err = do(tx, at, w); err != nil || ch.Answer == nil {
+		if o, err = do(tx, at, w); err != nil {
 			return err
 		}
-		b = &pgx.Batch{}
-		s.Identity.QueueReply(b, ch.Key, ch.Answer(o))
-		return tx.SendBatch(ctx, b).Close()
+		if err := k.end(ctx, tx, o); err != nil {
+			return err
+		}
+		failpoint.Hit("storage.change.before_commit")
+		return nil
 	})
+	if err == nil {
+		failpoint.Hit("storage.change.after_commit")
+	}
 	return o, wrap(err, "changing", p)
 }
 

@@ -23,6 +23,7 @@ func LimitsFrom(client *policies.Client) func(ids.Tenant, ids.Project) Limits {
 			TenantObjects:  ofTenant.Int(policies.StorageMaxObjects),
 			ObjectBytes:    ofProject.Int(policies.StorageMaxObjectBytes),
 			Trash:          time.Duration(ofProject.Int(policies.StorageTrashDays)) * day,
+			UploadLife:     time.Duration(ofProject.Int(policies.StorageUploadHours)) * time.Hour,
 			SignedURL:      time.Duration(ofProject.Int(policies.StorageSignedURLSeconds)) * time.Second,
 		}
 	}

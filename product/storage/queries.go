@@ -113,6 +113,7 @@ const (
 	FROM (SELECT object_key, bytes FROM storage_reservations WHERE object_key = $1 AND expires_at <= now() FOR UPDATE) old
 	WHERE r.object_key = old.object_key RETURNING old.bytes, NOT EXISTS (SELECT FROM storage_objects o WHERE o.object_key = r.object_key)`
 	cleanupDue = `
-	SELECT EXISTS (SELECT FROM storage_objects WHERE purge_at <= now()) OR EXISTS (SELECT FROM storage_reservations WHERE expires_at <= now())`
+	SELECT EXISTS (SELECT FROM storage_objects WHERE purge_at <= now()) OR EXISTS (SELECT FROM storage_reservations WHERE expires_at <= now())
+		OR EXISTS (SELECT FROM storage_uploads WHERE expires_at <= now())`
 	deleteReservation = `DELETE FROM storage_reservations WHERE object_key = $1 AND expires_at <= now()`
 )

@@ -36,6 +36,7 @@ type Limits struct {
 	ProjectObjects, TenantObjects int64
 	ObjectBytes                   int64 // of one file
 	Trash                         time.Duration
+	UploadLife                    time.Duration // of an upload in parts
 	SignedURL                     time.Duration // the life of a signed URL
 }
 

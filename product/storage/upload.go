@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
@@ -91,6 +92,7 @@ func (s *Service) store(ctx context.Context, r *reservation, f NewFile, body io.
 		return Object{}, false, errs.Invalid("Content-Digest", "differs from the SHA-256 of the received bytes").Try("upload the file again")
 	}
 	f.Size, f.SHA256 = size, sum
+	failpoint.Hit("storage.upload.after_object")
 	return s.commit(ctx, r.at, r.key, f)
 }
 
@@ -101,21 +103,33 @@ func (s *Service) commit(ctx context.Context, at Scope, key uuid.UUID, f NewFile
 		if err != nil {
 			return err
 		}
-		old, err := w.writable(f.If)
-		if err != nil {
-			return err
+		o, created, err = s.useObject(ctx, tx, at, w, key, f)
+		if err == nil {
+			failpoint.Hit("storage.upload.before_commit")
 		}
-		var reserved int64
-		switch err := tx.QueryRow(ctx, useReservation, key).Scan(&reserved); {
-		case errors.Is(err, pgx.ErrNoRows):
-			return errExpired
-		case err != nil:
-			return err
-		}
-		o, created = Object{Key: key, Size: f.Size, SHA256: f.SHA256, MediaType: f.MediaType}, old.ID == uuid.Nil
-		return s.putFile(ctx, tx, at, w, old, &o, change{reserved: -reserved})
+		return err
 	})
+	if err == nil {
+		failpoint.Hit("storage.upload.after_commit")
+	}
 	return o, created, wrap(err, "storing", f.Path)
+}
+
+// useObject makes a backend object the file at a path that is locked.
+func (s *Service) useObject(ctx context.Context, tx pgx.Tx, at Scope, w walked, key uuid.UUID, f NewFile) (o Object, created bool, err error) {
+	old, err := w.writable(f.If)
+	if err != nil {
+		return o, false, err
+	}
+	var reserved int64
+	switch err := tx.QueryRow(ctx, useReservation, key).Scan(&reserved); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return o, false, errExpired
+	case err != nil:
+		return o, false, err
+	}
+	o = Object{Key: key, Size: f.Size, SHA256: f.SHA256, MediaType: f.MediaType}
+	return o, old.ID == uuid.Nil, s.putFile(ctx, tx, at, w, old, &o, change{reserved: -reserved})
 }
 
 // putFile inserts a file at a path that is locked, or gives the old file the bytes of the new one. spent is the change of

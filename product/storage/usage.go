@@ -164,15 +164,20 @@ func (r *reservation) cancel(ctx context.Context) error {
 		if _, err := r.s.lock(ctx, tx, r.at, nil); err != nil {
 			return err
 		}
-		var bytes int64
-		switch err := tx.QueryRow(ctx, endReservation, r.key).Scan(&bytes); {
-		case errors.Is(err, pgx.ErrNoRows):
-			return nil
-		case err != nil:
-			return err
-		}
-		b := &pgx.Batch{}
-		r.s.queueUsage(b, r.at, change{reserved: -bytes})
-		return tx.SendBatch(ctx, b).Close()
+		return r.s.endReservation(ctx, tx, r.at, r.key)
 	})
+}
+
+// endReservation gives the bytes of a reservation back, in a transaction that has locked the project.
+func (s *Service) endReservation(ctx context.Context, tx pgx.Tx, at Scope, key uuid.UUID) error {
+	var bytes int64
+	switch err := tx.QueryRow(ctx, endReservation, key).Scan(&bytes); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	b := &pgx.Batch{}
+	s.queueUsage(b, at, change{reserved: -bytes})
+	return tx.SendBatch(ctx, b).Close()
 }

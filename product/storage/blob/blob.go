@@ -48,7 +48,11 @@ type Part struct {
 	Number int
 	Size   int64
 	Tag    string // of the object store; Complete compares it with the stored part
+	SHA256 string // in Base64, where the object store has compared it
 }
+
+// Same reports whether two descriptions are of the same stored part.
+func (p Part) Same(q Part) bool { return p.Number == q.Number && p.Size == q.Size && p.Tag == q.Tag }
 
 // Limits of S3, which every object store accepts. The object store may reject a smaller part at Complete; the last part
 // may have any size.

@@ -35,7 +35,7 @@ func (l partList) size() (sum int64) {
 
 // compare returns ErrPart if an upload was completed with other parts.
 func (l partList) compare(parts []blob.Part) error {
-	if !slices.Equal(l.parts, parts) {
+	if !slices.EqualFunc(l.parts, parts, blob.Part.Same) {
 		return fmt.Errorf("completed with other parts: %w", blob.ErrPart)
 	}
 	return nil

@@ -73,7 +73,15 @@ func (s *Store) putPart(ctx context.Context, u blob.Upload, number int, body io.
 	if err != nil {
 		return blob.Part{}, s.partFailure(ctx, u, mapped(ctx, err, from))
 	}
-	return blob.Part{Number: number, Size: size, Tag: p.ETag}, nil
+	return blob.Part{Number: number, Size: size, Tag: p.ETag, SHA256: sumOf(options)}, nil
+}
+
+// sumOf returns the SHA-256 that a request had in its headers or in its trailer.
+func sumOf(options minio.PutObjectPartOptions) string {
+	if sum := options.Trailer.Get(checksumHeader); sum != "" {
+		return sum
+	}
+	return options.CustomHeader.Get(checksumHeader)
 }
 
 // partFailure queries the upload where the provider has ended the connection: it may have rejected the part before it read
@@ -133,7 +141,7 @@ func (s *Store) Parts(ctx context.Context, u blob.Upload) ([]blob.Part, error) {
 }
 
 func partOf(p minio.ObjectPart) blob.Part {
-	return blob.Part{Number: p.PartNumber, Size: p.Size, Tag: strings.Trim(p.ETag, `"`)}
+	return blob.Part{Number: p.PartNumber, Size: p.Size, Tag: strings.Trim(p.ETag, `"`), SHA256: p.ChecksumSHA256}
 }
 
 func (s *Store) stored(ctx context.Context, u blob.Upload) (all []minio.ObjectPart, err error) {
@@ -191,7 +199,7 @@ func (s *Store) complete(ctx context.Context, u blob.Upload, parts []blob.Part) 
 
 func completeList(stored []minio.ObjectPart, parts []blob.Part) (list []minio.CompletePart, err error) {
 	for _, p := range parts {
-		i := slices.IndexFunc(stored, func(o minio.ObjectPart) bool { return partOf(o) == p })
+		i := slices.IndexFunc(stored, func(o minio.ObjectPart) bool { return partOf(o).Same(p) })
 		if i < 0 {
 			return nil, fmt.Errorf("part %d: %w", p.Number, blob.ErrPart)
 		}

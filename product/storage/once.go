@@ -1,0 +1,34 @@
+package storage
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/gpuaas/gpuaas/platform/identity"
+)
+
+// once stores the response to a request in the transaction of its effect. The zero value stores none.
+type once[T any] struct {
+	identity *identity.Service
+	change   *identity.Change[T]
+}
+
+// begin fails where the same request is in progress or done.
+func (k once[T]) begin(ctx context.Context, tx pgx.Tx) error {
+	if k.change == nil {
+		return nil
+	}
+	b := &pgx.Batch{}
+	k.identity.QueueKey(b, k.change.Key, identity.Reply{})
+	return tx.SendBatch(ctx, b).Close()
+}
+
+func (k once[T]) end(ctx context.Context, tx pgx.Tx, made T) error {
+	if k.change == nil || k.change.Answer == nil {
+		return nil
+	}
+	b := &pgx.Batch{}
+	k.identity.QueueReply(b, k.change.Key, k.change.Answer(made))
+	return tx.SendBatch(ctx, b).Close()
+}
