@@ -7,6 +7,7 @@ var withheld = []string{
 	"getAllocationLogs", "listTerminalRecordings", "getTerminalRecording",
 	"listStorage", "statStorage", "downloadStorage", "uploadStorage", "createStorageFolder", "renameStorage", "copyStorage", "deleteStorage", "restoreStorage",
 	"getStorageUsage", "downloadStorageFolder", "signStorageUrl",
+	"listStorageUploads", "getStorageUpload", "listStorageUploadParts", "createStorageUpload", "abortStorageUpload", "signStorageParts", "uploadStoragePart", "completeStorageUpload",
 }
 
 // Withheld reports whether no role of the platform allows an operation.

@@ -55,7 +55,7 @@ func pathOf(op openapi.Operation) string {
 	}
 	return parameter.ReplaceAllString(strings.NewReplacer(
 		"{project_id}", project.String(), "{service_account_id}", robot.String(), "{tenant_id}", tenant.String(), "{user_id}", users[tokenMember].String(),
-		"{month}", t0.Format("2006-01"), "{kind}", "Node", "{name}", name, "{revision}", "1", "{key}", windowKey, "{source}", source, "{sku}", sku,
+		"{number}", "1", "{month}", t0.Format("2006-01"), "{kind}", "Node", "{name}", name, "{revision}", "1", "{key}", windowKey, "{source}", source, "{sku}", sku,
 	).Replace(op.Path), unread)
 }
 
@@ -322,9 +322,13 @@ var bodies = map[string]func(*testing.T) map[string]any{
 	},
 	"createTenant":        func(*testing.T) map[string]any { return map[string]any{"name": unusedName("t")} },
 	"createStorageFolder": func(*testing.T) map[string]any { return map[string]any{"path": unusedName("d")} },
-	"renameStorage":       func(*testing.T) map[string]any { return map[string]any{"from": "renamed.txt", "to": unusedName("f")} },
-	"signStorageUrl":      func(*testing.T) map[string]any { return map[string]any{"path": storedPath} },
-	"copyStorage":         func(*testing.T) map[string]any { return map[string]any{"from": storedPath, "to": unusedName("f")} },
+	"createStorageUpload": func(*testing.T) map[string]any { return map[string]any{"path": unusedName("f"), "size_bytes": 9} },
+	"signStorageParts": func(*testing.T) map[string]any {
+		return map[string]any{"parts": []map[string]any{{"number": 1, "size_bytes": 9, "sha256": strings.Repeat("0", 64)}}}
+	},
+	"renameStorage":  func(*testing.T) map[string]any { return map[string]any{"from": "renamed.txt", "to": unusedName("f")} },
+	"copyStorage":    func(*testing.T) map[string]any { return map[string]any{"from": storedPath, "to": unusedName("f")} },
+	"signStorageUrl": func(*testing.T) map[string]any { return map[string]any{"path": storedPath} },
 	"restoreStorage": func(*testing.T) map[string]any {
 		return map[string]any{"object_id": storedDeleted, "path": unusedName("f")}
 	},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,7 +45,7 @@ func needsPath(op openapi.Operation) bool {
 
 // writesFile reports whether If-Match would require a file at the new path.
 func writesFile(op openapi.Operation) bool {
-	return op.OperationID == "uploadStorage" || op.OperationID == "uploadSignedStorage" || op.OperationID == "copyStorage"
+	return slices.Contains([]string{"uploadStorage", "uploadSignedStorage", "copyStorage", "createStorageUpload"}, op.OperationID)
 }
 
 // storedPathOf returns the path of an operation, after it has created the file that the operation reads or changes.
@@ -63,6 +65,9 @@ func (b *fixture) storedPathOf(t *testing.T, op openapi.Operation) string {
 			SELECT $1, org_id, project_id, parent_id, 'x', 'x', 'file', object_key, now(), now() + interval '1 day', 'x' FROM storage_objects WHERE name = $2 AND deleted_at IS NULL
 			ON CONFLICT (id) DO UPDATE SET deleted_at = now(), purge_at = now() + interval '1 day', deleted_path = 'x'`, storedDeleted, storedPath)
 	}
+	if strings.Contains(op.Path, "/storage/uploads/{id}") {
+		return pathOf(openapi.Operation{Path: strings.Replace(op.Path, "{id}", b.beginUpload(t, op.OperationID), 1)})
+	}
 	switch op.OperationID {
 	case "downloadSignedStorage":
 		return b.sign(t, tokenOwner, `{"path":"`+storedPath+`"}`)
@@ -72,6 +77,29 @@ func (b *fixture) storedPathOf(t *testing.T, op openapi.Operation) string {
 		return op.Path + "?path=" + unusedName("f")
 	}
 	return pathOf(op)
+}
+
+// beginUpload begins an upload of the bytes that bodyOf sends as a part. All but the upload of the part find it sent.
+func (b *fixture) beginUpload(t *testing.T, operation string) string {
+	t.Helper()
+	w := b.do(t, call{method: "POST", path: "/api/v1/storage/uploads", token: tokenOwner, header: map[string]string{"X-Project-ID": project.String()},
+		body: `{"path":"` + unusedName("f") + `","size_bytes":9}`})
+	var u oapi.StorageUpload
+	must(t, json.Unmarshal(w.Body.Bytes(), &u))
+	if w.Code != http.StatusCreated || u.State != oapi.StorageUploadStateOpen || *u.Parts != 1 {
+		t.Fatalf("beginning an upload: %d %s", w.Code, w.Body)
+	}
+	if operation != "uploadStoragePart" {
+		b.sendPart(t, u.Id.String(), "the bytes", nil)
+	}
+	return u.Id.String()
+}
+
+func (b *fixture) sendPart(t *testing.T, id, text string, header map[string]string) *httptest.ResponseRecorder {
+	t.Helper()
+	all := map[string]string{"X-Project-ID": project.String()}
+	maps.Copy(all, header)
+	return b.do(t, call{method: "PUT", path: "/api/v1/storage/uploads/" + id + "/parts/1", token: tokenOwner, body: text, header: all})
 }
 
 func (b *fixture) upload(t *testing.T, path, text string, header map[string]string) oapi.StorageObject {
@@ -175,5 +203,67 @@ func TestBadFiles(t *testing.T) {
 	}
 	if n := read[int](b, `SELECT count(*) FROM storage_objects WHERE parent_id IS NOT NULL`); n != 1 {
 		t.Errorf("%d files were stored", n)
+	}
+}
+
+// A client that resumes reads which parts have arrived, and every step can be repeated.
+func TestUploadInParts(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	post := func(path, body, key string) (*httptest.ResponseRecorder, map[string]any) {
+		w := b.do(t, call{method: "POST", path: "/api/v1/storage/uploads" + path, token: tokenOwner, body: body, header: map[string]string{"X-Project-ID": project.String(), "Idempotency-Key": key}})
+		var shown map[string]any
+		must(t, json.Unmarshal(w.Body.Bytes(), &shown))
+		return w, shown
+	}
+	sum := sha256.Sum256([]byte("the bytes"))
+	begun, u := post("", fmt.Sprintf(`{"path":"d/f","size_bytes":9,"sha256":"%x","media_type":"text/plain"}`, sum), "one")
+	again, v := post("", fmt.Sprintf(`{"path":"d/f","size_bytes":9,"sha256":"%x","media_type":"text/plain"}`, sum), "one")
+	if begun.Code != http.StatusCreated || u["id"] != v["id"] || again.Header().Get("Idempotency-Replayed") != "true" || u["parts"] != 1.0 || begun.Header().Get("Location") != "/api/v1/storage/uploads/"+u["id"].(string) {
+		t.Errorf("%d %s, then %d %s", begun.Code, begun.Body, again.Code, again.Body)
+	}
+	id := u["id"].(string)
+	signed, targets := post("/"+id+"/sign", fmt.Sprintf(`{"parts":[{"number":1,"size_bytes":9,"sha256":"%x"}]}`, sum), "")
+	target := targets["targets"].([]any)[0].(map[string]any)
+	digest := target["headers"].(map[string]any)["Content-Digest"].(string)
+	if signed.Code != http.StatusOK || target["url"] != "/api/v1/storage/uploads/"+id+"/parts/1" || target["direct"] != false {
+		t.Errorf("%d %s", signed.Code, signed.Body)
+	}
+	for name, c := range map[string]struct {
+		text   string
+		header map[string]string
+		code   oapi.ErrorCode
+	}{
+		"short":          {"the byte", nil, "validation_error"},
+		"another digest": {"THE BYTES", map[string]string{"Content-Digest": digest}, "validation_error"},
+		"no digest":      {"the bytes", map[string]string{"Content-Digest": "md5=:AAAA:"}, "validation_error"},
+	} {
+		w := b.sendPart(t, id, c.text, c.header)
+		if p := problem(t, w); p.Code != c.code {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	if w, p := post("/"+id+"/complete", "", "two"); w.Code != http.StatusConflict {
+		t.Errorf("without parts: %d %v", w.Code, p)
+	}
+	if w := b.sendPart(t, id, "the bytes", map[string]string{"Content-Digest": digest}); w.Code != http.StatusOK {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	list := b.do(t, call{method: "GET", path: "/api/v1/storage/uploads/" + id + "/parts", token: tokenOwner})
+	if !strings.Contains(list.Body.String(), fmt.Sprintf(`"number":1,"sha256":"%x"`, sum)) {
+		t.Errorf("%d %s", list.Code, list.Body)
+	}
+	done, o := post("/"+id+"/complete", "", "two")
+	replayed, _ := post("/"+id+"/complete", "", "two")
+	other, p := post("/"+id+"/complete", "", "three")
+	if done.Code != http.StatusOK || o["path"] != "d/f" || o["media_type"] != "text/plain" || replayed.Header().Get("Idempotency-Replayed") != "true" ||
+		replayed.Body.String() != done.Body.String() || other.Code != http.StatusOK || p["etag"] != o["etag"] || p["id"] != o["id"] {
+		t.Errorf("%d %s, then %d %s, then %d %s", done.Code, done.Body, replayed.Code, replayed.Body, other.Code, other.Body)
+	}
+	if w := b.do(t, call{method: "DELETE", path: "/api/v1/storage/uploads/" + id, token: tokenOwner}); w.Code != http.StatusConflict {
+		t.Errorf("aborting: %d %s", w.Code, w.Body)
+	}
+	if list := b.do(t, call{method: "GET", path: "/api/v1/storage/uploads", token: tokenOwner}); list.Code != http.StatusOK || strings.Contains(list.Body.String(), id) {
+		t.Errorf("%d %s", list.Code, list.Body)
 	}
 }

@@ -348,7 +348,7 @@ func (w *fixture) strangers() {
 func (w *fixture) createShared(s *side) {
 	s.objects["ProjectPath"], s.objects["ProjectHeader"] = s.project.String(), s.project.String()
 	s.objects["TenantID"] = s.tenant.String()
-	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID", "WebhookID", "WebhookDeliveryID", "TerminalSessionID", "TerminalRecordingID", "StorageObjectID"} {
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID", "WebhookID", "WebhookDeliveryID", "TerminalSessionID", "TerminalRecordingID", "StorageObjectID", "StorageUploadID"} {
 		s.objects[kind] = w.fresh(kind, s, s.owner)
 	}
 	w.shareFile(s)
@@ -358,12 +358,12 @@ func (w *fixture) createShared(s *side) {
 
 // global are the names that no tenant owns.
 var global = map[string]string{
-	"SkuName": sku, "NodeName": node, "GpuUUID": "GPU-" + node, "KindName": "Node", "ObjectName": node, "RunbookName": "node-silent", "Month": time.Now().UTC().Format("2006-01"),
+	"SkuName": sku, "NodeName": node, "GpuUUID": "GPU-" + node, "KindName": "Node", "ObjectName": node, "RunbookName": "node-silent", "Month": time.Now().UTC().Format("2006-01"), "StoragePartNumber": "1",
 	"ConsumerName": consumerName, "GitSourceName": source, "HookSource": source, "PolicyName": key, "RevisionNumber": "1",
 }
 
 // unguessed are names that are no ids: no object can be recognised by them.
-var unguessed = map[string]bool{"KindName": true, "Month": true, "RevisionNumber": true}
+var unguessed = map[string]bool{"KindName": true, "Month": true, "RevisionNumber": true, "StoragePartNumber": true}
 
 // personal are the objects that only their user can read.
 var personal = map[string]bool{"SshKeyID": true, "SessionID": true, "ApiKeyID": true, "OwnInvitationID": true, "NotificationID": true}
@@ -446,6 +446,8 @@ func (w *fixture) fresh(kind string, s *side, by *actor) string {
 			SELECT $1, org_id, project_id, id, $2, true, 80, 24, $3, '' FROM allocations WHERE id = $4`, made, by.user, w.recordingKey(made), s.objects["AllocationID"])
 	case "StorageObjectID": // a deleted one
 		w.deletedFile(s, made)
+	case "StorageUploadID":
+		return w.startedUpload(s)
 	case "SshKeyID":
 		line, mark := publicKey()
 		w.sql(`INSERT INTO ssh_keys (id, user_id, name, public_key, fingerprint) VALUES ($1, $2, $3, $4, $5)`, made, by.user, w.unique("key"), line, mark)

@@ -100,7 +100,7 @@ func (w *fixture) ids(c cell, consumed bool) map[slot]string {
 			ids[one] = w.move(w.fresh(one.kind, s, by), "requested", "provisioning", "active", "releasing", "release_failed")
 		case consumed && c.op.OperationID == "resetNodeGpu" && one.kind == "NodeName":
 			ids[one] = w.quarantined()
-		case consumed && (one.kind == "DeadLetterID" || one.kind == "StorageObjectID"):
+		case consumed && (one.kind == "DeadLetterID" || one.kind == "StorageObjectID" || one.kind == "StorageUploadID"):
 			ids[one] = w.fresh(one.kind, s, c.actor)
 		case consumed && one.kind == "GpuUUID":
 			ids[one] = "GPU-" + ids[slots[0]]

@@ -1,6 +1,7 @@
 package matrix_test
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ func usesFile(o openapi.Operation) bool {
 // audits returns the number of audit rows of a change. Changes of files are those of a tenant in its own data; only what
 // removes and restores them is recorded.
 func audits(o openapi.Operation) int64 {
-	if slices.Contains([]string{"uploadStorage", "createStorageFolder", "renameStorage", "copyStorage"}, o.OperationID) {
+	if slices.Contains([]string{"uploadStorage", "createStorageFolder", "renameStorage", "copyStorage", "createStorageUpload", "uploadStoragePart", "completeStorageUpload", "abortStorageUpload"}, o.OperationID) {
 		return 0
 	}
 	return 1
@@ -61,6 +62,13 @@ func (w *fixture) addPaths(o openapi.Operation, r *request, body map[string]any,
 		body["path"] = w.unique("folder")
 	case "restoreStorage":
 		body["path"] = w.unique("restored")
+	case "createStorageUpload":
+		body["path"], body["size_bytes"] = w.unique("uploaded"), len(aPart)
+	case "signStorageParts":
+		body["parts"] = []any{map[string]any{"number": 1, "size_bytes": len(aPart), "sha256": strings.Repeat("0", 64)}}
+	case "uploadStoragePart":
+		r.body = []byte(aPart)
+		r.header.Set("Content-Type", "application/octet-stream")
 	case "uploadStorage":
 		r.path += "?path=" + url.QueryEscape(w.unique("uploaded"))
 		r.body = []byte("a file")
@@ -82,6 +90,23 @@ func (w *fixture) shareFile(s *side) {
 	if got := w.send(request{method: "POST", path: "/api/v1/storage/mkdir", header: header, body: []byte(`{"path":"` + sharedFolder + `"}`)}); got.status != 201 {
 		w.Fatalf("creating a folder: %d %s", got.status, got.body)
 	}
+}
+
+// aPart is the only part of every upload.
+const aPart = "a part"
+
+// startedUpload begins an upload, and sends its part.
+func (w *fixture) startedUpload(s *side) string {
+	header := s.owner.header()
+	header.Set("X-Project-ID", s.project.String())
+	header.Set("Content-Type", "application/json")
+	got := w.send(request{method: "POST", path: "/api/v1/storage/uploads", header: header, body: fmt.Appendf(nil, `{"path":%q,"size_bytes":%d}`, w.unique("uploaded"), len(aPart))})
+	id := field(got.body, "id")
+	header.Set("Content-Type", "application/octet-stream")
+	if put := w.send(request{method: "PUT", path: "/api/v1/storage/uploads/" + id + "/parts/1", header: header, body: []byte(aPart)}); put.status != 200 {
+		w.Fatalf("sending a part: %d %s after %s", put.status, put.body, got.body)
+	}
+	return id
 }
 
 // file inserts a file without bytes, and returns its path.

@@ -90,7 +90,7 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	if listed, _ := o.Extensions["x-codes"].([]any); s.kind == "UserID" && slices.Contains(listed, any("user_not_found")) {
 		missing.codes = []string{"user_not_found"}
 	}
-	if s.kind == "StorageObjectID" {
+	if s.kind == "StorageObjectID" || s.kind == "StorageUploadID" {
 		missing.codes = []string{"storage_object_not_found"}
 	}
 	audited := o.OperationID == "getTerminalRecording" || o.OperationID == "getNodeLogs" // each read

@@ -34,16 +34,16 @@ const (
 // it is visible; a repetition continues where an earlier call has ended. A part that is being sent is not included: its
 // request fails, or the completion does if the part has replaced another one. created is false for a replaced file.
 func (s *Service) CompleteUpload(ctx context.Context, at Scope, id uuid.UUID, parts []Part) (o Object, created bool, err error) {
-	r, err := s.complete(ctx, at, id, parts, once[Uploaded]{})
+	r, err := s.complete(ctx, at, id, parts, keyed[Uploaded]{})
 	return r.Object, r.Created, err
 }
 
 // Complete is CompleteUpload for a request that may be repeated.
 func (s *Service) Complete(ctx context.Context, ch identity.Change[Uploaded], id uuid.UUID, parts []Part) (Uploaded, error) {
-	return s.complete(ctx, ScopeOf(ch.Caller), id, parts, once[Uploaded]{s.Identity, &ch})
+	return s.complete(ctx, ScopeOf(ch.Caller), id, parts, keyed[Uploaded]{s.Identity, &ch})
 }
 
-func (s *Service) complete(ctx context.Context, at Scope, id uuid.UUID, parts []Part, k once[Uploaded]) (r Uploaded, err error) {
+func (s *Service) complete(ctx context.Context, at Scope, id uuid.UUID, parts []Part, k keyed[Uploaded]) (r Uploaded, err error) {
 	u, err := s.UploadOf(ctx, at, id)
 	if err != nil {
 		return r, err
@@ -244,7 +244,7 @@ func (s *Service) afterVerify(ctx context.Context, at Scope, u Upload, err error
 }
 
 // finish makes the backend object a file, and stores the result in the same transaction.
-func (s *Service) finish(ctx context.Context, at Scope, u Upload, size int64, k once[Uploaded]) (r Uploaded, err error) {
+func (s *Service) finish(ctx context.Context, at Scope, u Upload, size int64, k keyed[Uploaded]) (r Uploaded, err error) {
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		if err := k.begin(ctx, tx); err != nil {
 			return err
@@ -283,15 +283,15 @@ func (s *Service) finish(ctx context.Context, at Scope, u Upload, size int64, k 
 // AbortUpload gives the reserved bytes of an upload back, and removes its parts. It has no effect on an aborted one, and fails
 // for a completed one.
 func (s *Service) AbortUpload(ctx context.Context, at Scope, id uuid.UUID) error {
-	return s.abort(ctx, at, id, once[Upload]{})
+	return s.abort(ctx, at, id, keyed[Upload]{})
 }
 
 // Abort is AbortUpload for a request that may be repeated.
 func (s *Service) Abort(ctx context.Context, ch identity.Change[Upload], id uuid.UUID) error {
-	return s.abort(ctx, ScopeOf(ch.Caller), id, once[Upload]{s.Identity, &ch})
+	return s.abort(ctx, ScopeOf(ch.Caller), id, keyed[Upload]{s.Identity, &ch})
 }
 
-func (s *Service) abort(ctx context.Context, at Scope, id uuid.UUID, k once[Upload]) error {
+func (s *Service) abort(ctx context.Context, at Scope, id uuid.UUID, k keyed[Upload]) error {
 	var u Upload
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) (err error) {
 		if err = k.begin(ctx, tx); err != nil {

@@ -17,7 +17,7 @@ import (
 func (s *Service) apply(ctx context.Context, ch identity.Change[Object], p objectpath.Path, do func(tx pgx.Tx, at Scope, w walked) (Object, error)) (o Object, err error) {
 	at := ScopeOf(ch.Caller)
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		k := once[Object]{s.Identity, &ch}
+		k := keyed[Object]{s.Identity, &ch}
 		if err := k.begin(ctx, tx); err != nil {
 			return err
 		}

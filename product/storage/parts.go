@@ -139,16 +139,16 @@ func choosePartSize(n NewUpload) (int64, error) {
 
 // BeginUpload begins an upload in parts. It reserves the announced size.
 func (s *Service) BeginUpload(ctx context.Context, at Scope, n NewUpload) (Upload, error) {
-	return s.begin(ctx, at, n, once[Upload]{})
+	return s.begin(ctx, at, n, keyed[Upload]{})
 }
 
 // CreateUpload is BeginUpload for a request that may be repeated.
 func (s *Service) CreateUpload(ctx context.Context, ch identity.Change[Upload], n NewUpload) (Upload, error) {
-	return s.begin(ctx, ScopeOf(ch.Caller), n, once[Upload]{s.Identity, &ch})
+	return s.begin(ctx, ScopeOf(ch.Caller), n, keyed[Upload]{s.Identity, &ch})
 }
 
 // begin begins the upload in the object store before its row exists. The cleanup job aborts one without a row.
-func (s *Service) begin(ctx context.Context, at Scope, n NewUpload, k once[Upload]) (u Upload, err error) {
+func (s *Service) begin(ctx context.Context, at Scope, n NewUpload, k keyed[Upload]) (u Upload, err error) {
 	size, err := choosePartSize(n)
 	if err != nil {
 		return u, err
@@ -172,7 +172,7 @@ func (s *Service) begin(ctx context.Context, at Scope, n NewUpload, k once[Uploa
 	return u, nil
 }
 
-func (s *Service) insertUpload(ctx context.Context, tx pgx.Tx, at Scope, u *Upload, k once[Upload]) error {
+func (s *Service) insertUpload(ctx context.Context, tx pgx.Tx, at Scope, u *Upload, k keyed[Upload]) error {
 	if err := k.begin(ctx, tx); err != nil {
 		return err
 	}

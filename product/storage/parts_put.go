@@ -98,7 +98,7 @@ type PartRequest struct {
 	SHA256 []byte
 }
 
-// PartTarget is where a client sends a part: to the object store, or to the server where it signs nothing.
+// PartTarget names the receiver of a part: the object store, or the server where the object store signs nothing.
 type PartTarget struct {
 	Number int
 	Direct bool

@@ -8,14 +8,14 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
-// once stores the response to a request in the transaction of its effect. The zero value stores none.
-type once[T any] struct {
+// keyed stores the response to a request in the transaction of its effect. The zero value stores none.
+type keyed[T any] struct {
 	identity *identity.Service
 	change   *identity.Change[T]
 }
 
 // begin fails where the same request is in progress or done.
-func (k once[T]) begin(ctx context.Context, tx pgx.Tx) error {
+func (k keyed[T]) begin(ctx context.Context, tx pgx.Tx) error {
 	if k.change == nil {
 		return nil
 	}
@@ -24,7 +24,7 @@ func (k once[T]) begin(ctx context.Context, tx pgx.Tx) error {
 	return tx.SendBatch(ctx, b).Close()
 }
 
-func (k once[T]) end(ctx context.Context, tx pgx.Tx, made T) error {
+func (k keyed[T]) end(ctx context.Context, tx pgx.Tx, made T) error {
 	if k.change == nil || k.change.Answer == nil {
 		return nil
 	}
