@@ -7400,6 +7400,12 @@ type StorageUpload struct {
 	// SizeBytes Bytes of the file, where they were announced. An S3 client does not announce them.
 	SizeBytes *int64             `json:"size_bytes,omitempty"`
 	State     StorageUploadState `json:"state"`
+
+	// UpdatedAt The time of the completion, and of the beginning before it.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
 }
 
 // StorageUploadState defines model for StorageUpload.State.

@@ -29,7 +29,6 @@ var unaudited = map[string]string{
 	"completeStorageUpload":        "as uploadStorage",
 	"abortStorageUpload":           "as uploadStorage",
 	"signStorageParts":             "as uploadStorage",
-	"product/storage CreateUpload": "as uploadStorage",
 	"product/storage Complete":     "as uploadStorage",
 	"product/storage Abort":        "as uploadStorage",
 	"product/storage Copy":         "as uploadStorage",

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
+	"github.com/gpuaas/gpuaas/product/storage/parts"
 )
 
 const (
@@ -146,48 +147,16 @@ func (u Upload) check(given []Part, found map[int]storedPart) (chosen []blob.Par
 		last = p.Number
 		stored, ok := found[p.Number]
 		if !ok || !p.describes(stored.Part) {
-			return nil, missingParts([]int{p.Number})
+			return nil, parts.Missing(p.Number)
 		}
 		chosen = append(chosen, blob.Part{Number: p.Number, Size: stored.Size, Tag: stored.tags[0]})
 	}
-	return chosen, u.whole(chosen)
+	return chosen, u.layout().Whole(chosen)
 }
 
 // describes reports whether a stored part is the one that a client has named. Fields that are not set are not compared.
 func (p Part) describes(stored Part) bool {
 	return (p.SHA256 == nil || bytes.Equal(p.SHA256, stored.SHA256)) && (p.ETag == "" || p.ETag == stored.ETag) && (p.Size == 0 || p.Size == stored.Size)
-}
-
-// whole returns an error unless the parts make a file.
-func (u Upload) whole(chosen []blob.Part) error {
-	if u.Size < 0 {
-		if len(chosen) == 0 {
-			return errs.New(errs.Conflict, "no part of the upload has arrived").At("parts").Try("send at least one part")
-		}
-		for _, p := range chosen[:len(chosen)-1] {
-			if p.Size < blob.MinPart {
-				return errs.Invalid("parts", "has part %d with %d bytes; all but the last need %d", p.Number, p.Size, int64(blob.MinPart))
-			}
-		}
-		return nil
-	}
-	var missing []int
-	next := 0
-	for number := 1; number <= int(u.Parts()); number++ {
-		if next < len(chosen) && chosen[next].Number == number {
-			next++
-		} else if missing = append(missing, number); len(missing) == 10 {
-			break
-		}
-	}
-	if len(missing) > 0 {
-		return missingParts(missing)
-	}
-	return nil
-}
-
-func missingParts(numbers []int) error {
-	return errs.New(errs.Conflict, "parts %v have not arrived, or have other bytes", numbers).At("parts").Try("send them again, and complete the upload").With("missing", numbers)
 }
 
 // errDigest means that the file is not the announced one.
@@ -246,7 +215,7 @@ func (s *Service) afterVerify(ctx context.Context, at Scope, u Upload, err error
 // finish makes the backend object a file, and stores the result in the same transaction.
 func (s *Service) finish(ctx context.Context, at Scope, u Upload, size int64, k keyed[Uploaded]) (r Uploaded, err error) {
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if err := k.begin(ctx, tx); err != nil {
+		if err := k.claim(ctx, tx); err != nil {
 			return err
 		}
 		w, err := s.lock(ctx, tx, at, u.Path)
@@ -294,7 +263,7 @@ func (s *Service) Abort(ctx context.Context, ch identity.Change[Upload], id uuid
 func (s *Service) abort(ctx context.Context, at Scope, id uuid.UUID, k keyed[Upload]) error {
 	var u Upload
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) (err error) {
-		if err = k.begin(ctx, tx); err != nil {
+		if err = k.claim(ctx, tx); err != nil {
 			return err
 		}
 		if _, err = s.lock(ctx, tx, at, nil); err != nil {

@@ -157,9 +157,9 @@ func (f *fixture) usage() storage.Usage {
 	return u
 }
 
-func (f *fixture) exec(sql string, args ...any) {
+func (f *fixture) exec(sql string) {
 	f.t.Helper()
-	if _, err := f.db.Exec(f.ctx(), sql, args...); err != nil {
+	if _, err := f.db.Exec(f.ctx(), sql); err != nil {
 		f.t.Fatal(err)
 	}
 }

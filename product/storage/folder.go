@@ -18,7 +18,7 @@ func (s *Service) apply(ctx context.Context, ch identity.Change[Object], p objec
 	at := ScopeOf(ch.Caller)
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		k := keyed[Object]{s.Identity, &ch}
-		if err := k.begin(ctx, tx); err != nil {
+		if err := k.claim(ctx, tx); err != nil {
 			return err
 		}
 		w, err := s.lock(ctx, tx, at, p)

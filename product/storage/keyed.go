@@ -14,8 +14,8 @@ type keyed[T any] struct {
 	change   *identity.Change[T]
 }
 
-// begin fails where the same request is in progress or done.
-func (k keyed[T]) begin(ctx context.Context, tx pgx.Tx) error {
+// claim fails where the same request is in progress or done.
+func (k keyed[T]) claim(ctx context.Context, tx pgx.Tx) error {
 	if k.change == nil {
 		return nil
 	}
@@ -25,10 +25,11 @@ func (k keyed[T]) begin(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (k keyed[T]) end(ctx context.Context, tx pgx.Tx, made T) error {
-	if k.change == nil || k.change.Answer == nil {
+	ch := k.change
+	if ch == nil || ch.Answer == nil {
 		return nil
 	}
 	b := &pgx.Batch{}
-	k.identity.QueueReply(b, k.change.Key, k.change.Answer(made))
+	k.identity.QueueReply(b, ch.Key, ch.Answer(made))
 	return tx.SendBatch(ctx, b).Close()
 }

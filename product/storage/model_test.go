@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -113,10 +114,11 @@ func TestHistoriesFitAModel(t *testing.T) {
 					m.addFolders(p + "/")
 				}
 			},
-			"rename":  func(t *rapid.T) { m.rename(t, g) },
-			"copy":    func(t *rapid.T) { m.copy(t, g) },
-			"delete":  func(t *rapid.T) { m.remove(t, g) },
-			"restore": func(t *rapid.T) { m.restore(t, g) },
+			"upload in parts": func(t *rapid.T) { m.uploadParts(t, g) },
+			"rename":          func(t *rapid.T) { m.rename(t, g) },
+			"copy":            func(t *rapid.T) { m.copy(t, g) },
+			"delete":          func(t *rapid.T) { m.remove(t, g) },
+			"restore":         func(t *rapid.T) { m.restore(t, g) },
 			"clean up": func(t *rapid.T) {
 				g.cleanUp()
 				clear(m.deleted)
@@ -137,6 +139,34 @@ func (m model) upload(t *rapid.T, g *fixture) {
 	if err == nil {
 		m.addFolders(p)
 		m.tree[p] = text
+	}
+}
+
+// uploadParts completes or aborts an upload, once or twice.
+func (m model) uploadParts(t *rapid.T, g *fixture) {
+	p, text := names.Draw(t, "path"), rapid.StringMatching(`[a-z]{0,40}`).Draw(t, "text")
+	n := storage.NewUpload{Path: path(p), Size: int64(len(text)), SHA256: rapid.SampledFrom([][]byte{nil, sumOf([]byte(text))}).Draw(t, "sum")}
+	u, err := g.api.BeginUpload(g.ctx(), g.scope(), n)
+	key, exists := m.find(p)
+	want := !m.clashes(p) && (!exists || key == p)
+	if (err == nil) != want {
+		t.Fatalf("begin %s: %v", p, err)
+	}
+	if err != nil {
+		return
+	}
+	_, failed := g.putPart(u, 1, []byte(text))
+	end := func() error { return g.abort(u) }
+	if rapid.Bool().Draw(t, "complete") {
+		end = func() error { _, _, err := g.complete(u, nil); return err }
+		m.addFolders(p)
+		m.tree[p] = text
+	}
+	for range rapid.IntRange(1, 2).Draw(t, "times") {
+		failed = errors.Join(failed, end())
+	}
+	if failed != nil {
+		t.Fatalf("upload %s in parts: %v", p, failed)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
+	"github.com/gpuaas/gpuaas/product/storage/parts"
 )
 
 // NewUpload describes an upload in parts.
@@ -60,6 +61,14 @@ type Upload struct {
 	hash   []byte
 }
 
+// UpdatedAt is the time of the completion, and of the beginning before it.
+func (u Upload) UpdatedAt() time.Time {
+	if u.result != nil {
+		return u.result.Object.UpdatedAt
+	}
+	return u.CreatedAt
+}
+
 // Part is a part that has arrived.
 type Part struct {
 	Number   int
@@ -75,67 +84,15 @@ type Uploaded struct {
 	Created bool // false: it has replaced another file
 }
 
-const (
-	// smallestPart is the size that the server chooses. The number of parts limits it from below.
-	smallestPart = 16 << 20
-	// maxUploads limits the open uploads of a project.
-	maxUploads = 10_000
-)
+// maxUploads limits the open uploads of a project.
+const maxUploads = 10_000
 
 func (u Upload) blob() blob.Upload { return blob.Upload{ID: u.ID, Handle: u.handle} }
 
-// Parts is the number of parts, or 0 where the size is not known. An empty file has one part.
-func (u Upload) Parts() int64 {
-	if u.Size < 0 {
-		return 0
-	}
-	return max(1, (u.Size+u.PartSize-1)/u.PartSize)
-}
+func (u Upload) layout() parts.Layout { return parts.Layout{Size: u.Size, Part: u.PartSize} }
 
-// sizeOf returns the size of a part of an upload whose size is known.
-func (u Upload) sizeOf(number int) int64 {
-	return min(u.PartSize, u.Size-int64(number-1)*u.PartSize)
-}
-
-// partSize returns the size that a part must have. size is the announced one, or negative.
-func (u Upload) partSize(number int, size int64) (int64, error) {
-	last := u.Parts()
-	if last == 0 {
-		last = blob.MaxParts
-	}
-	switch {
-	case number < 1 || int64(number) > last:
-		return 0, errs.Invalid("number", "is %d; the upload has parts from 1 to %d", number, last)
-	case u.Size >= 0 && size >= 0 && size != u.sizeOf(number):
-		return 0, errs.Invalid("Content-Length", "of part %d is %d; the part has %d bytes", number, size, u.sizeOf(number))
-	case u.Size >= 0:
-		return u.sizeOf(number), nil
-	case size < 0:
-		return 0, errs.Invalid("Content-Length", "is missing; the upload has announced no size")
-	case size > blob.MaxPart:
-		return 0, errs.Invalid("Content-Length", "is %d; a part can have %d bytes", size, int64(blob.MaxPart))
-	}
-	return size, nil
-}
-
-// choosePartSize returns the size of the parts of a new upload.
-func choosePartSize(n NewUpload) (int64, error) {
-	least := max((n.Size+blob.MaxParts-1)/blob.MaxParts, 1)
-	switch {
-	case n.PartSize < 0 || n.PartSize > blob.MaxPart:
-		return 0, errs.Invalid("part_size_bytes", "is %d; from %d to %d are possible", n.PartSize, int64(blob.MinPart), int64(blob.MaxPart))
-	case n.Size < 0:
-		return n.PartSize, nil
-	case n.PartSize == 0:
-		const unit = 1 << 20
-		return max(smallestPart, (least+unit-1)/unit*unit), nil
-	case n.PartSize < least:
-		return 0, errs.Invalid("part_size_bytes", "is %d, which leads to more than %d parts", n.PartSize, blob.MaxParts).Try("choose %d or more, or none", least)
-	case n.PartSize < blob.MinPart && n.PartSize < n.Size:
-		return 0, errs.Invalid("part_size_bytes", "is %d; the smallest is %d", n.PartSize, int64(blob.MinPart))
-	}
-	return n.PartSize, nil
-}
+// Parts is the number of parts, or 0 where the size is not known.
+func (u Upload) Parts() int64 { return u.layout().Count() }
 
 // BeginUpload begins an upload in parts. It reserves the announced size.
 func (s *Service) BeginUpload(ctx context.Context, at Scope, n NewUpload) (Upload, error) {
@@ -149,7 +106,7 @@ func (s *Service) CreateUpload(ctx context.Context, ch identity.Change[Upload], 
 
 // begin begins the upload in the object store before its row exists. The cleanup job aborts one without a row.
 func (s *Service) begin(ctx context.Context, at Scope, n NewUpload, k keyed[Upload]) (u Upload, err error) {
-	size, err := choosePartSize(n)
+	l, err := parts.Choose(n.Size, n.PartSize)
 	if err != nil {
 		return u, err
 	}
@@ -161,7 +118,7 @@ func (s *Service) begin(ctx context.Context, at Scope, n NewUpload, k keyed[Uplo
 		return u, Unavailable(wrap(err, "beginning the upload of", n.Path))
 	}
 	failpoint.Hit("storage.begin.after_object")
-	u = Upload{ID: begun.ID, Path: n.Path, MediaType: n.MediaType, Size: max(n.Size, -1), PartSize: size, SHA256: n.SHA256, If: n.If, State: Open, CreatedBy: at.By.Actor, handle: begun.Handle}
+	u = Upload{ID: begun.ID, Path: n.Path, MediaType: n.MediaType, Size: l.Size, PartSize: l.Part, SHA256: n.SHA256, If: n.If, State: Open, CreatedBy: at.By.Actor, handle: begun.Handle}
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error { return s.insertUpload(ctx, tx, at, &u, k) })
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -173,7 +130,7 @@ func (s *Service) begin(ctx context.Context, at Scope, n NewUpload, k keyed[Uplo
 }
 
 func (s *Service) insertUpload(ctx context.Context, tx pgx.Tx, at Scope, u *Upload, k keyed[Upload]) error {
-	if err := k.begin(ctx, tx); err != nil {
+	if err := k.claim(ctx, tx); err != nil {
 		return err
 	}
 	if _, err := s.lock(ctx, tx, at, nil); err != nil {
@@ -206,13 +163,14 @@ func (s *Service) UploadOf(ctx context.Context, at Scope, id uuid.UUID) (Upload,
 func uploadOf(ctx context.Context, q pg.Queryer, sql string, at Scope, id uuid.UUID) (Upload, error) {
 	u, err := pg.One(ctx, q, "upload", sql, scanUpload, id, at.Project)
 	if errs.CodeOf(err) == errs.NotFound {
-		return u, noUpload(id)
+		return u, noUpload()
 	}
 	return u, err
 }
 
-func noUpload(id uuid.UUID) error {
-	return errs.New(errs.StorageObjectNotFound, "the project has no upload %s; it may have expired", id).At("upload_id").Try("begin another upload")
+// noUpload names no id: the error is the same for an upload of another tenant.
+func noUpload() error {
+	return errs.New(errs.StorageObjectNotFound, "the project has no such upload; it may have expired").At("upload_id").Try("begin another upload")
 }
 
 // openUpload returns an upload that is not completed.

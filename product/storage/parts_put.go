@@ -1,12 +1,10 @@
 package storage
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"hash"
 	"io"
 	"net/http"
 	"slices"
@@ -18,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
+	"github.com/gpuaas/gpuaas/product/storage/parts"
 )
 
 // PutPart stores a part, or replaces one. The part has arrived when the method returns. sum is the SHA-256 of its bytes, or
@@ -25,7 +24,7 @@ import (
 func (s *Service) PutPart(ctx context.Context, at Scope, id uuid.UUID, number int, body io.Reader, size int64, sum []byte) (Part, error) {
 	u, err := s.openUpload(ctx, at, id)
 	if err == nil {
-		size, err = u.partSize(number, size)
+		size, err = u.layout().SizeOf(number, size)
 	}
 	if err == nil && u.Size < 0 {
 		err = s.reserveParts(ctx, at, u, []PartRequest{{Number: number, Size: size}})
@@ -33,13 +32,13 @@ func (s *Service) PutPart(ctx context.Context, at Scope, id uuid.UUID, number in
 	if err != nil {
 		return Part{}, err
 	}
-	from := &partReader{from: body, size: size, want: sum, sum: sha256.New()}
+	from := parts.NewReader(body, size, sum)
 	stored, err := s.Blobs.PutPart(ctx, u.blob(), number, from, size)
 	if err != nil {
 		return Part{}, partFailure(u, from, err)
 	}
 	failpoint.Hit("storage.part.after_object")
-	p, err := pg.One(ctx, s.DB, "part", storePart, scanPart, id, number, size, from.sum.Sum(nil), stored.Tag)
+	p, err := pg.One(ctx, s.DB, "part", storePart, scanPart, id, number, size, from.Sum(), stored.Tag)
 	if errs.CodeOf(err) == errs.NotFound { // it was completed or aborted meanwhile
 		err = gone(s.openUpload(ctx, at, id))
 	}
@@ -53,42 +52,16 @@ func gone(u Upload, err error) error {
 	return err
 }
 
-func partFailure(u Upload, from *partReader, err error) error {
+func partFailure(u Upload, from *parts.Reader, err error) error {
 	switch {
-	case from.failed != nil: // the adapter reports its own error
-		return from.failed
+	case from.Err() != nil: // the adapter reports its own error
+		return from.Err()
 	case errors.Is(err, blob.ErrSize):
 		return errs.New(errs.BadRequest, "the body has another length than the part").Try("send the part again").Because(err)
 	case errors.Is(err, blob.ErrNotFound): // the object store has joined the parts, or removed them
 		return errs.New(errs.Conflict, "the upload %s is being completed or has ended", u.ID).At("upload_id").Because(err)
 	}
 	return Unavailable(wrap(err, "storing a part of", u.ID))
-}
-
-// partReader computes the SHA-256 of a part. It fails at the end of other bytes than announced, so that the object store does
-// not store them.
-type partReader struct {
-	from       io.Reader
-	size, read int64
-	want       []byte
-	sum        hash.Hash
-	failed     error // of the body, not of the object store
-}
-
-func (r *partReader) Read(p []byte) (int, error) {
-	n, err := r.from.Read(p)
-	_, _ = r.sum.Write(p[:n])
-	r.read += int64(n)
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
-		r.failed = broken(err)
-	case err != nil && r.read == r.size && r.want != nil && !bytes.Equal(r.want, r.sum.Sum(nil)):
-		r.failed = errs.Invalid("Content-Digest", "differs from the SHA-256 of the received bytes").Try("send the part again")
-	}
-	if r.failed != nil {
-		return n, r.failed
-	}
-	return n, err
 }
 
 // PartRequest describes a part that a client will send.
@@ -106,27 +79,27 @@ type PartTarget struct {
 }
 
 // PartTargets returns where a client sends parts. The signature of a URL covers size and SHA-256 of its part.
-func (s *Service) PartTargets(ctx context.Context, at Scope, id uuid.UUID, parts []PartRequest) ([]PartTarget, error) {
+func (s *Service) PartTargets(ctx context.Context, at Scope, id uuid.UUID, requested []PartRequest) ([]PartTarget, error) {
 	u, err := s.openUpload(ctx, at, id)
 	if err != nil {
 		return nil, err
 	}
-	if err := u.accepts(parts); err != nil {
+	if err := u.accepts(requested); err != nil {
 		return nil, err
 	}
-	targets, err := s.signParts(ctx, at, u, parts)
+	targets, err := s.signParts(ctx, at, u, requested)
 	if err != nil || !targets[0].Direct {
 		return targets, err
 	}
 	if u.Size < 0 {
-		if err := s.reserveParts(ctx, at, u, parts); err != nil {
+		if err := s.reserveParts(ctx, at, u, requested); err != nil {
 			return nil, err
 		}
 	}
 	var numbers []int32
 	var sizes []int64
 	var sums [][]byte
-	for _, p := range parts {
+	for _, p := range requested {
 		numbers, sizes, sums = append(numbers, int32(p.Number)), append(sizes, p.Size), append(sums, p.SHA256) //nolint:gosec // up to MaxParts
 	}
 	_, err = s.DB.Exec(ctx, expectParts, id, numbers, sizes, sums)
@@ -134,13 +107,13 @@ func (s *Service) PartTargets(ctx context.Context, at Scope, id uuid.UUID, parts
 }
 
 // accepts returns an error for parts that the upload cannot have.
-func (u Upload) accepts(parts []PartRequest) error {
-	if len(parts) == 0 {
+func (u Upload) accepts(requested []PartRequest) error {
+	if len(requested) == 0 {
 		return errs.Invalid("parts", "is empty")
 	}
-	numbers := make([]int, 0, len(parts))
-	for _, p := range parts {
-		if _, err := u.partSize(p.Number, p.Size); err != nil || p.Size < 0 {
+	numbers := make([]int, 0, len(requested))
+	for _, p := range requested {
+		if _, err := u.layout().SizeOf(p.Number, p.Size); err != nil || p.Size < 0 {
 			return errs.Invalid("parts", "has no possible number or size: part %d with %d bytes", p.Number, p.Size).Because(err)
 		}
 		if len(p.SHA256) != sha256.Size {
@@ -149,17 +122,17 @@ func (u Upload) accepts(parts []PartRequest) error {
 		numbers = append(numbers, p.Number)
 	}
 	slices.Sort(numbers)
-	if len(slices.Compact(numbers)) < len(parts) {
+	if len(slices.Compact(numbers)) < len(requested) {
 		return errs.Invalid("parts", "has a part twice")
 	}
 	return nil
 }
 
-func (s *Service) signParts(ctx context.Context, at Scope, u Upload, parts []PartRequest) ([]PartTarget, error) {
+func (s *Service) signParts(ctx context.Context, at Scope, u Upload, requested []PartRequest) ([]PartTarget, error) {
 	life := s.Limits(at.Tenant, at.Project).SignedURL
-	targets := make([]PartTarget, 0, len(parts))
+	targets := make([]PartTarget, 0, len(requested))
 	direct := true
-	for _, p := range parts {
+	for _, p := range requested {
 		t := PartTarget{Number: p.Number, Direct: direct}
 		if direct {
 			signed, err := s.Blobs.Sign(ctx, blob.Request{Method: http.MethodPut, ID: u.ID, Upload: u.handle, Part: p.Number, Size: p.Size, SHA256: p.SHA256, Life: life})
@@ -178,18 +151,18 @@ func (s *Service) signParts(ctx context.Context, at Scope, u Upload, parts []Par
 
 // reserveParts reserves the bytes of parts of an upload that has announced no size. A part that is sent again needs what it
 // exceeds its predecessors by.
-func (s *Service) reserveParts(ctx context.Context, at Scope, u Upload, parts []PartRequest) error {
+func (s *Service) reserveParts(ctx context.Context, at Scope, u Upload, requested []PartRequest) error {
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		if _, err := s.lock(ctx, tx, at, nil); err != nil {
 			return err
 		}
 		b := &pgx.Batch{}
 		var more int64
-		for _, p := range parts {
+		for _, p := range requested {
 			var total, reserved int64
 			switch err := tx.QueryRow(ctx, selectReserved, u.ID, p.Number).Scan(&total, &reserved); {
 			case errors.Is(err, pgx.ErrNoRows):
-				return noUpload(u.ID)
+				return noUpload()
 			case err != nil:
 				return err
 			}
@@ -263,7 +236,7 @@ func (s *Service) inStore(ctx context.Context, u Upload) (map[int]blob.Part, err
 	list, err := s.Blobs.Parts(ctx, u.blob())
 	switch {
 	case errors.Is(err, blob.ErrNotFound):
-		return nil, nil
+		return nil, nil //nolint:nilnil // joined parts are no list
 	case err != nil:
 		return nil, Unavailable(wrap(err, "listing the parts of", u.ID))
 	}

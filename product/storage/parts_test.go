@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -391,16 +392,20 @@ func TestWrongDigestOfAnUpload(t *testing.T) {
 	}
 }
 
-// broken is an object store whose reads end after some bytes.
+// brokenReads is an object store whose reads end after some bytes.
 type brokenReads struct {
 	blob.Store
 
-	after int64
-	read  []int64 // the offsets
+	after  int64
+	read   []int64 // the offsets
+	before func()
 }
 
 func (b *brokenReads) Get(ctx context.Context, id uuid.UUID, offset, length int64) (io.ReadCloser, error) {
 	b.read = append(b.read, offset)
+	if b.before != nil {
+		b.before()
+	}
 	from, err := b.Store.Get(ctx, id, offset, length)
 	if b.after == 0 || err != nil {
 		return from, err
@@ -455,6 +460,17 @@ func TestConditionOfAnUpload(t *testing.T) {
 	if _, created, err := f.complete(u, nil); err != nil || !created {
 		t.Errorf("%v %v", created, err)
 	}
+	// Another file appears while the completion reads the bytes.
+	f.api.Blobs = &brokenReads{Store: f.blobs, before: func() {
+		if _, err := f.put("g", "another"); err != nil {
+			t.Error(err)
+		}
+	}}
+	late := f.begin(storage.NewUpload{Path: path("g"), Size: 3, SHA256: sumOf([]byte("abc")), If: storage.Condition{Absent: true}})
+	f.mustPutPart(late, 1, []byte("abc"))
+	_, _, err = f.complete(late, nil)
+	wantCode(t, "complete after another file", err, errs.VersionMismatch)
+	f.api.Blobs = f.blobs
 	u = f.begin(storage.NewUpload{Path: path("f"), Size: 3, If: storage.Condition{ETag: "*"}})
 	f.mustPutPart(u, 1, []byte("xyz"))
 	if o, created, err := f.complete(u, nil); err != nil || created || o.ID == old.ID {
@@ -612,7 +628,7 @@ func (f *fixture) directParts(t *testing.T, store *signing, size int64) {
 			t.Fatalf("%+v %v", targets, err)
 		}
 	}
-	if r := store.signed[1]; r.Method != "PUT" || r.ID != u.ID || r.Part != 2 || r.Size != blob.MinPart || !bytes.Equal(r.SHA256, wanted[1].SHA256) || r.Upload == "" {
+	if r := store.signed[1]; r.Method != http.MethodPut || r.ID != u.ID || r.Part != 2 || r.Size != blob.MinPart || !bytes.Equal(r.SHA256, wanted[1].SHA256) || r.Upload == "" {
 		t.Errorf("signed %+v", r)
 	}
 	reserved := f.usage().Reserved

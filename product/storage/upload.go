@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
+	"github.com/gpuaas/gpuaas/product/storage/parts"
 )
 
 // NewFile describes a file that is uploaded.
@@ -186,18 +186,11 @@ func (r *reader) Read(p []byte) (int, error) {
 		r.failed = r.reservation.covers(r.ctx, r.read)
 	}
 	if r.failed == nil && err != nil && !errors.Is(err, io.EOF) {
-		r.failed = broken(err)
+		r.failed = parts.Broken(err)
 	}
 	if r.failed != nil {
 		return 0, r.failed
 	}
 	_, _ = r.sum.Write(p[:n])
 	return n, err
-}
-
-func broken(err error) error {
-	if errs.CodeOf(err) != errs.Internal {
-		return err
-	}
-	return errs.New(errs.BadRequest, "the body broke off").Try("upload the file again").Because(fmt.Errorf("reading an upload: %w", err))
 }

@@ -24,7 +24,7 @@ func (s *Handlers) ListStorageUploads(ctx context.Context, req oapi.ListStorageU
 	ctx, r := request.Of(ctx)
 	l, err := response.List(s.Cursors, r, req.Params.Cursor, req.Params.Limit, func(after uuid.UUID, n int) ([]storage.Upload, error) {
 		return s.Storage.Uploads(ctx, storage.ScopeOf(r.Caller), after, n)
-	}, func(u storage.Upload) uuid.UUID { return u.ID }, showUpload)
+	}, func(u storage.Upload) uuid.UUID { return u.ID }, func(u storage.Upload) oapi.StorageUpload { return s.showUpload(r, u) })
 	return oapi.ListStorageUploads200JSONResponse{
 		Body: oapi.StorageUploadList{Items: l.Items, NextCursor: l.Next}, Headers: oapi.ListStorageUploads200ResponseHeaders{Link: l.Link},
 	}, err
@@ -38,12 +38,12 @@ func (s *Handlers) CreateStorageUpload(ctx context.Context, req oapi.CreateStora
 		return nil, err
 	}
 	u, err := s.Storage.CreateUpload(ctx, response.Change(r, func(u storage.Upload) identity.Reply {
-		return response.Reply(http.StatusCreated, showUpload(u), uploadURL(u.ID), "")
+		return response.Reply(http.StatusCreated, s.showUpload(r, u), uploadURL(u.ID), "")
 	}), n)
 	if err != nil {
 		return nil, err
 	}
-	return oapi.CreateStorageUpload201JSONResponse{Body: showUpload(u), Headers: oapi.CreateStorageUpload201ResponseHeaders{Location: uploadURL(u.ID)}}, nil
+	return oapi.CreateStorageUpload201JSONResponse{Body: s.showUpload(r, u), Headers: oapi.CreateStorageUpload201ResponseHeaders{Location: uploadURL(u.ID)}}, nil
 }
 
 func newUpload(req oapi.CreateStorageUploadRequestObject) (n storage.NewUpload, err error) {
@@ -69,7 +69,7 @@ func (s *Handlers) GetStorageUpload(ctx context.Context, req oapi.GetStorageUplo
 	if err != nil {
 		return nil, err
 	}
-	return oapi.GetStorageUpload200JSONResponse(showUpload(u)), nil
+	return oapi.GetStorageUpload200JSONResponse(s.showUpload(r, u)), nil
 }
 
 // AbortStorageUpload handles DELETE /api/v1/storage/uploads/{id}.
@@ -179,10 +179,10 @@ func (s *Handlers) extend(w http.ResponseWriter) (stop func()) {
 
 func uploadURL(id uuid.UUID) string { return "/api/v1/storage/uploads/" + id.String() }
 
-func showUpload(u storage.Upload) oapi.StorageUpload {
+func (s *Handlers) showUpload(r *request.Call, u storage.Upload) oapi.StorageUpload {
 	shown := oapi.StorageUpload{
-		Id: u.ID, Path: u.Path.String(), MediaType: response.OrNil(u.MediaType), Sha256: response.OrNil(hex.EncodeToString(u.SHA256)), State: oapi.StorageUploadState(u.State),
-		PartSizeBytes: response.OrNil(u.PartSize), Parts: response.OrNil(u.Parts()), CreatedBy: u.CreatedBy, CreatedAt: u.CreatedAt.UTC(), ExpiresAt: u.ExpiresAt.UTC(),
+		Id: u.ID, Urn: s.Naming.Name(r.Caller.Tenant.String(), r.Caller.Project.String(), "storage-upload", u.ID.String()).String(), Path: u.Path.String(), MediaType: response.OrNil(u.MediaType), Sha256: response.OrNil(hex.EncodeToString(u.SHA256)), State: oapi.StorageUploadState(u.State),
+		PartSizeBytes: response.OrNil(u.PartSize), Parts: response.OrNil(u.Parts()), CreatedBy: u.CreatedBy, CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt().UTC(), ExpiresAt: u.ExpiresAt.UTC(),
 	}
 	if u.Size >= 0 {
 		shown.SizeBytes = &u.Size
