@@ -43,6 +43,7 @@ type fake struct {
 	people   tenancyFake
 	purse    purse
 	changes  changes
+	files    storageFake
 
 	provider provider
 }
@@ -228,7 +229,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request, operation string, p
 		f.keys = nil
 		w.WriteHeader(http.StatusNoContent)
 	default:
-		if !f.change(w, r, operation, params) && !f.manage(w, r, operation, params) {
+		if !f.storage(w, r, operation, params) && !f.change(w, r, operation, params) && !f.manage(w, r, operation, params) {
 			f.allocations(w, r, operation, params)
 		}
 	}

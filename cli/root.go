@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/money"
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/cli/people"
+	"github.com/gpuaas/gpuaas/cli/storage"
 )
 
 // execute runs one command line and returns its exit code.
@@ -105,7 +106,7 @@ to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit co
 			root.AddCommand(c)
 		}
 	}
-	in(groupCompute, alloc.NewAlloc(a, access.NewAllocationLogs(a)), access.NewSSH(a), access.NewTerminal(a), access.NewSCP(a), access.NewPortForward(a), access.NewOpen(a), access.NewSSHConfig(a), access.NewSessions(a), access.NewRecordings(a), alloc.NewKeys(a, fleet.NewKeysRotate(a), fleet.NewCreateKEK(a)))
+	in(groupCompute, alloc.NewAlloc(a, access.NewAllocationLogs(a)), access.NewSSH(a), access.NewTerminal(a), access.NewSCP(a), access.NewPortForward(a), access.NewOpen(a), access.NewSSHConfig(a), access.NewSessions(a), access.NewRecordings(a), storage.NewStorage(a), alloc.NewKeys(a, fleet.NewKeysRotate(a), fleet.NewCreateKEK(a)))
 	in(groupBilling, money.NewBalance(a), money.NewUsage(a), money.NewLedger(a), money.NewStatement(a), money.NewPayment(a), money.NewRefund(a))
 	in(groupAuthentication, people.NewLogin(a), people.NewLogout(a), people.NewWhoami(a), people.NewSession(a))
 	in(groupIdentity, people.NewTenant(a), people.NewInvitation(a), people.NewProject(a), people.NewServiceAccount(a), people.NewAPIKey(a), people.NewAudit(a),

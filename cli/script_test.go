@@ -96,6 +96,27 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 			defer f.mu.Unlock()
 			f.broken = number(ts, args[0])
 		}),
+		// mkfile NAME BYTES: a local file without a pattern.
+		"mkfile": func(ts *testscript.TestScript, _ bool, args []string) {
+			text := make([]byte, number(ts, args[1]))
+			for i := range text {
+				text[i] = byte(i*i>>9) + byte(i>>20)
+			}
+			ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o600))
+		},
+		// parts N: the API denies more than N parts; received N: it has received so many.
+		"parts": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.files.most = number(ts, args[0])
+		}),
+		"received": with(func(ts *testscript.TestScript, f *fake, args []string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.files.received != number(ts, args[0]) {
+				ts.Fatalf("%d parts were received", f.files.received)
+			}
+		}),
 		// down: NATS is.
 		"down": with(func(_ *testscript.TestScript, f *fake, _ []string) {
 			f.mu.Lock()

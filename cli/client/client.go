@@ -185,7 +185,12 @@ func Send[T any](ctx context.Context, c *Client, send Sender) (Response[T], erro
 func sendOnce[T any](ctx context.Context, c *Client, send Sender) (got Response[T], hint time.Duration, err error) {
 	within, cancel := context.WithTimeout(ctx, OneTry)
 	defer cancel()
-	resp, err := send(within)
+	return sendAtMost[T](ctx, c, func(context.Context) (*http.Response, error) { return send(within) })
+}
+
+// sendAtMost sends once, for as long as the context lasts.
+func sendAtMost[T any](ctx context.Context, c *Client, send Sender) (got Response[T], hint time.Duration, err error) {
+	resp, err := send(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return got, -1, ctx.Err()
