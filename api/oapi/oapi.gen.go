@@ -2133,6 +2133,42 @@ func (e StorageObjectType) Valid() bool {
 	}
 }
 
+// Defines values for StorageSignRequestMethod.
+const (
+	StorageSignRequestMethodGET StorageSignRequestMethod = "GET"
+	StorageSignRequestMethodPUT StorageSignRequestMethod = "PUT"
+)
+
+// Valid indicates whether the value is a known member of the StorageSignRequestMethod enum.
+func (e StorageSignRequestMethod) Valid() bool {
+	switch e {
+	case StorageSignRequestMethodGET:
+		return true
+	case StorageSignRequestMethodPUT:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StorageSignedUrlMethod.
+const (
+	StorageSignedUrlMethodGET StorageSignedUrlMethod = "GET"
+	StorageSignedUrlMethodPUT StorageSignedUrlMethod = "PUT"
+)
+
+// Valid indicates whether the value is a known member of the StorageSignedUrlMethod enum.
+func (e StorageSignedUrlMethod) Valid() bool {
+	switch e {
+	case StorageSignedUrlMethodGET:
+		return true
+	case StorageSignedUrlMethodPUT:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StorageUploadState.
 const (
 	StorageUploadStateCompleted StorageUploadState = "completed"
@@ -3462,6 +3498,21 @@ func (e ListStorageParamsSort) Valid() bool {
 	case ListStorageParamsSortName:
 		return true
 	case ListStorageParamsSortUpdatedAt:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UploadSignedStorageParamsIfNoneMatch.
+const (
+	UploadSignedStorageParamsIfNoneMatchAsterisk UploadSignedStorageParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the UploadSignedStorageParamsIfNoneMatch enum.
+func (e UploadSignedStorageParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case UploadSignedStorageParamsIfNoneMatchAsterisk:
 		return true
 	default:
 		return false
@@ -7371,6 +7422,36 @@ type StorageRestoreRequest struct {
 	Path *string `json:"path,omitempty"`
 }
 
+// StorageSignRequest defines model for StorageSignRequest.
+type StorageSignRequest struct {
+	// ExpiresSeconds The seconds that the URL is valid; at most storage.signed_url_seconds, which is the default.
+	ExpiresSeconds *int `json:"expires_seconds,omitempty"`
+
+	// Method What the URL permits: to download the file, or to upload one.
+	Method *StorageSignRequestMethod `json:"method,omitempty"`
+
+	// Path The path of the file, or of a folder to download.
+	Path string `json:"path"`
+}
+
+// StorageSignRequestMethod What the URL permits: to download the file, or to upload one.
+type StorageSignRequestMethod string
+
+// StorageSignedUrl defines model for StorageSignedUrl.
+type StorageSignedUrl struct {
+	// ExpiresAt When the URL ends.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Method The method that it permits.
+	Method StorageSignedUrlMethod `json:"method"`
+
+	// Url The URL, which is a secret.
+	Url string `json:"url"`
+}
+
+// StorageSignedUrlMethod The method that it permits.
+type StorageSignedUrlMethod string
+
 // StorageUpload defines model for StorageUpload.
 type StorageUpload struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -8461,6 +8542,9 @@ type SlotID = openapi_types.UUID
 
 // SshKeyID defines model for SshKeyID.
 type SshKeyID = openapi_types.UUID
+
+// StorageGrant defines model for StorageGrant.
+type StorageGrant = string
 
 // StoragePartNumber defines model for StoragePartNumber.
 type StoragePartNumber = int
@@ -10274,6 +10358,15 @@ type DeleteSshKeyParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// DownloadStorageFolderParams defines parameters for DownloadStorageFolder.
+type DownloadStorageFolderParams struct {
+	// Prefix The folder. Without it, the archive has all files of the project.
+	Prefix *string `form:"prefix,omitempty" json:"prefix,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
 // CopyStorageParams defines parameters for CopyStorage.
 type CopyStorageParams struct {
 	// XProjectID The project of the request, by id or name.
@@ -10405,6 +10498,51 @@ type RestoreStorageParams struct {
 	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
+
+// SignStorageUrlParams defines parameters for SignStorageUrl.
+type SignStorageUrlParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// DownloadSignedStorageParams defines parameters for DownloadSignedStorage.
+type DownloadSignedStorageParams struct {
+	// Grant What the URL permits, sealed by the API.
+	Grant StorageGrant `form:"grant" json:"grant"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// Range A range of bytes, such as `bytes=0-1023`.
+	Range *string `json:"Range,omitempty"`
+
+	// IfRange The `ETag` of the file for which the range applies.
+	IfRange *string `json:"If-Range,omitempty"`
+}
+
+// UploadSignedStorageParams defines parameters for UploadSignedStorage.
+type UploadSignedStorageParams struct {
+	// Grant What the URL permits, sealed by the API.
+	Grant StorageGrant `form:"grant" json:"grant"`
+
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// IfNoneMatch The API rejects the request if a value exists. The header excludes `If-Match`.
+	IfNoneMatch *UploadSignedStorageParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// ContentDigest The SHA-256 of the body: `sha-256=:…:` with Base64 (RFC 9530).
+	ContentDigest *string `json:"Content-Digest,omitempty"`
+}
+
+// UploadSignedStorageParamsIfNoneMatch defines parameters for UploadSignedStorage.
+type UploadSignedStorageParamsIfNoneMatch string
 
 // StatStorageParams defines parameters for StatStorage.
 type StatStorageParams struct {
@@ -11329,6 +11467,9 @@ type RenameStorageJSONRequestBody = StorageRenameRequest
 
 // RestoreStorageJSONRequestBody defines body for RestoreStorage for application/json ContentType.
 type RestoreStorageJSONRequestBody = StorageRestoreRequest
+
+// SignStorageUrlJSONRequestBody defines body for SignStorageUrl for application/json ContentType.
+type SignStorageUrlJSONRequestBody = StorageSignRequest
 
 // CreateStorageUploadJSONRequestBody defines body for CreateStorageUpload for application/json ContentType.
 type CreateStorageUploadJSONRequestBody = StorageUploadRequest
@@ -13715,6 +13856,14 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/ssh-keys/{id} (the `DeleteSshKey` operationId).
 	DeleteSshKey(ctx context.Context, id SshKeyID, params *DeleteSshKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DownloadStorageFolder Download folder
+	//
+	// The API returns all files below a folder as a zip archive without compression. A folder can have 100,000 files and folders.
+	// The API breaks the response off if it cannot read a file, so that the archive has no end.
+	//
+	// Corresponds with GET /api/v1/storage/archive (the `DownloadStorageFolder` operationId).
+	DownloadStorageFolder(ctx context.Context, params *DownloadStorageFolderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CopyStorageWithBody Copy file
 	//
 	// The API copies a file without moving bytes, and replaces a file at the new path. The copy counts with its size.
@@ -13814,6 +13963,46 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/storage/restore (the `RestoreStorage` operationId).
 	RestoreStorage(ctx context.Context, params *RestoreStorageParams, body RestoreStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SignStorageUrlWithBody Create signed URL
+	//
+	// The URL permits one method on one path without a token, for a limited time. With `GET` it returns the bytes that the file has
+	// now, or a zip archive of a folder. With `PUT` it uploads a file. An upload and an archive need that the caller still has the
+	// right. Everyone who has the URL can use it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/storage/sign (the `SignStorageUrl` operationId).
+	SignStorageUrlWithBody(ctx context.Context, params *SignStorageUrlParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SignStorageUrl Create signed URL
+	//
+	// The URL permits one method on one path without a token, for a limited time. With `GET` it returns the bytes that the file has
+	// now, or a zip archive of a folder. With `PUT` it uploads a file. An upload and an archive need that the caller still has the
+	// right. Everyone who has the URL can use it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/storage/sign (the `SignStorageUrl` operationId).
+	SignStorageUrl(ctx context.Context, params *SignStorageUrlParams, body SignStorageUrlJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DownloadSignedStorage Download file by signed URL
+	//
+	// The URL of signStorageUrl with the method `GET`. The response is that of downloadStorage, which needs no database then, or that
+	// of downloadStorageFolder.
+	//
+	// Corresponds with GET /api/v1/storage/signed (the `DownloadSignedStorage` operationId).
+	DownloadSignedStorage(ctx context.Context, params *DownloadSignedStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UploadSignedStorageWithBody Upload file by signed URL
+	//
+	// The URL of signStorageUrl with the method `PUT`. The API stores the body as uploadStorage does, as the caller of
+	// signStorageUrl with the rights that this caller has now.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/storage/signed (the `UploadSignedStorage` operationId).
+	UploadSignedStorageWithBody(ctx context.Context, params *UploadSignedStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// StatStorage Get stored object
 	//
@@ -18946,6 +19135,24 @@ func (c *Client) DeleteSshKey(ctx context.Context, id SshKeyID, params *DeleteSs
 	return c.Client.Do(req)
 }
 
+// DownloadStorageFolder Download folder
+//
+// The API returns all files below a folder as a zip archive without compression. A folder can have 100,000 files and folders.
+// The API breaks the response off if it cannot read a file, so that the archive has no end.
+//
+// Corresponds with GET /api/v1/storage/archive (the `DownloadStorageFolder` operationId).
+func (c *Client) DownloadStorageFolder(ctx context.Context, params *DownloadStorageFolderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDownloadStorageFolderRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CopyStorageWithBody Copy file
 //
 // The API copies a file without moving bytes, and replaces a file at the new path. The copy counts with its size.
@@ -19146,6 +19353,86 @@ func (c *Client) RestoreStorageWithBody(ctx context.Context, params *RestoreStor
 // Corresponds with POST /api/v1/storage/restore (the `RestoreStorage` operationId).
 func (c *Client) RestoreStorage(ctx context.Context, params *RestoreStorageParams, body RestoreStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRestoreStorageRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SignStorageUrlWithBody Create signed URL
+//
+// The URL permits one method on one path without a token, for a limited time. With `GET` it returns the bytes that the file has
+// now, or a zip archive of a folder. With `PUT` it uploads a file. An upload and an archive need that the caller still has the
+// right. Everyone who has the URL can use it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/storage/sign (the `SignStorageUrl` operationId).
+func (c *Client) SignStorageUrlWithBody(ctx context.Context, params *SignStorageUrlParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignStorageUrlRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SignStorageUrl Create signed URL
+//
+// The URL permits one method on one path without a token, for a limited time. With `GET` it returns the bytes that the file has
+// now, or a zip archive of a folder. With `PUT` it uploads a file. An upload and an archive need that the caller still has the
+// right. Everyone who has the URL can use it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/storage/sign (the `SignStorageUrl` operationId).
+func (c *Client) SignStorageUrl(ctx context.Context, params *SignStorageUrlParams, body SignStorageUrlJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignStorageUrlRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DownloadSignedStorage Download file by signed URL
+//
+// The URL of signStorageUrl with the method `GET`. The response is that of downloadStorage, which needs no database then, or that
+// of downloadStorageFolder.
+//
+// Corresponds with GET /api/v1/storage/signed (the `DownloadSignedStorage` operationId).
+func (c *Client) DownloadSignedStorage(ctx context.Context, params *DownloadSignedStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDownloadSignedStorageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UploadSignedStorageWithBody Upload file by signed URL
+//
+// The URL of signStorageUrl with the method `PUT`. The API stores the body as uploadStorage does, as the caller of
+// signStorageUrl with the rights that this caller has now.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/storage/signed (the `UploadSignedStorage` operationId).
+func (c *Client) UploadSignedStorageWithBody(ctx context.Context, params *UploadSignedStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUploadSignedStorageRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -32944,6 +33231,75 @@ func NewDeleteSshKeyRequest(server string, id SshKeyID, params *DeleteSshKeyPara
 	return req, nil
 }
 
+// NewDownloadStorageFolderRequest constructs an http.Request for the DownloadStorageFolder method
+func NewDownloadStorageFolderRequest(server string, params *DownloadStorageFolderParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/archive")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Prefix != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "prefix", *params.Prefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewCopyStorageRequest calls the generic CopyStorage builder with application/json body
 func NewCopyStorageRequest(server string, params *CopyStorageParams, body CopyStorageJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -33643,6 +33999,259 @@ func NewRestoreStorageRequestWithBody(server string, params *RestoreStorageParam
 			}
 
 			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSignStorageUrlRequest calls the generic SignStorageUrl builder with application/json body
+func NewSignStorageUrlRequest(server string, params *SignStorageUrlParams, body SignStorageUrlJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSignStorageUrlRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSignStorageUrlRequestWithBody constructs an http.Request for the SignStorageUrl method, with any body, and a specified content type
+func NewSignStorageUrlRequestWithBody(server string, params *SignStorageUrlParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/sign")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDownloadSignedStorageRequest constructs an http.Request for the DownloadSignedStorage method
+func NewDownloadSignedStorageRequest(server string, params *DownloadSignedStorageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/signed")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "grant", params.Grant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+		if params.Range != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Range", *params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Range", headerParam1)
+		}
+
+		if params.IfRange != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Range", *params.IfRange, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Range", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUploadSignedStorageRequestWithBody constructs an http.Request for the UploadSignedStorage method, with any body, and a specified content type
+func NewUploadSignedStorageRequestWithBody(server string, params *UploadSignedStorageParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/signed")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "grant", params.Grant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+		if params.ContentDigest != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Content-Digest", *params.ContentDigest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Content-Digest", headerParam2)
 		}
 
 	}
@@ -38609,6 +39218,9 @@ type ServerInterface interface {
 	// DeleteSshKey Delete SSH key
 	// (DELETE /api/v1/ssh-keys/{id})
 	DeleteSshKey(c *gin.Context, id SshKeyID, params DeleteSshKeyParams)
+	// DownloadStorageFolder Download folder
+	// (GET /api/v1/storage/archive)
+	DownloadStorageFolder(c *gin.Context, params DownloadStorageFolderParams)
 	// CopyStorage Copy file
 	// (POST /api/v1/storage/copy)
 	CopyStorage(c *gin.Context, params CopyStorageParams)
@@ -38630,6 +39242,15 @@ type ServerInterface interface {
 	// RestoreStorage Restore file or folder
 	// (POST /api/v1/storage/restore)
 	RestoreStorage(c *gin.Context, params RestoreStorageParams)
+	// SignStorageUrl Create signed URL
+	// (POST /api/v1/storage/sign)
+	SignStorageUrl(c *gin.Context, params SignStorageUrlParams)
+	// DownloadSignedStorage Download file by signed URL
+	// (GET /api/v1/storage/signed)
+	DownloadSignedStorage(c *gin.Context, params DownloadSignedStorageParams)
+	// UploadSignedStorage Upload file by signed URL
+	// (PUT /api/v1/storage/signed)
+	UploadSignedStorage(c *gin.Context, params UploadSignedStorageParams)
 	// StatStorage Get stored object
 	// (GET /api/v1/storage/stat)
 	StatStorage(c *gin.Context, params StatStorageParams)
@@ -48950,6 +49571,54 @@ func (siw *ServerInterfaceWrapper) DeleteSshKey(c *gin.Context) {
 	siw.Handler.DeleteSshKey(c, id, params)
 }
 
+// DownloadStorageFolder operation middleware
+func (siw *ServerInterfaceWrapper) DownloadStorageFolder(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DownloadStorageFolderParams
+
+	// ------------- Optional query parameter "prefix" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "prefix", c.Request.URL.Query(), &params.Prefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter prefix: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DownloadStorageFolder(c, params)
+}
+
 // CopyStorage operation middleware
 func (siw *ServerInterfaceWrapper) CopyStorage(c *gin.Context) {
 
@@ -49639,6 +50308,256 @@ func (siw *ServerInterfaceWrapper) RestoreStorage(c *gin.Context) {
 	}
 
 	siw.Handler.RestoreStorage(c, params)
+}
+
+// SignStorageUrl operation middleware
+func (siw *ServerInterfaceWrapper) SignStorageUrl(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SignStorageUrlParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SignStorageUrl(c, params)
+}
+
+// DownloadSignedStorage operation middleware
+func (siw *ServerInterfaceWrapper) DownloadSignedStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DownloadSignedStorageParams
+
+	// ------------- Required query parameter "grant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "grant", c.Request.URL.Query(), &params.Grant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter grant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	// ------------- Optional header parameter "Range" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Range")]; found {
+		var Range string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Range, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Range", valueList[0], &Range, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Range: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.Range = &Range
+
+	}
+
+	// ------------- Optional header parameter "If-Range" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Range")]; found {
+		var IfRange string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Range, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Range", valueList[0], &IfRange, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Range: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfRange = &IfRange
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DownloadSignedStorage(c, params)
+}
+
+// UploadSignedStorage operation middleware
+func (siw *ServerInterfaceWrapper) UploadSignedStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UploadSignedStorageParams
+
+	// ------------- Required query parameter "grant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "grant", c.Request.URL.Query(), &params.Grant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter grant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch UploadSignedStorageParamsIfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	// ------------- Optional header parameter "Content-Digest" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Content-Digest")]; found {
+		var ContentDigest string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Content-Digest, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Content-Digest", valueList[0], &ContentDigest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Content-Digest: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.ContentDigest = &ContentDigest
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.UploadSignedStorage(c, params)
 }
 
 // StatStorage operation middleware
@@ -53871,6 +54790,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/ssh-keys", wrapper.ListSshKeys)
 	router.POST(options.BaseURL+"/api/v1/ssh-keys", wrapper.CreateSshKey)
 	router.DELETE(options.BaseURL+"/api/v1/ssh-keys/:id", wrapper.DeleteSshKey)
+	router.GET(options.BaseURL+"/api/v1/storage/archive", wrapper.DownloadStorageFolder)
 	router.POST(options.BaseURL+"/api/v1/storage/copy", wrapper.CopyStorage)
 	router.DELETE(options.BaseURL+"/api/v1/storage/delete", wrapper.DeleteStorage)
 	router.GET(options.BaseURL+"/api/v1/storage/download", wrapper.DownloadStorage)
@@ -53878,6 +54798,9 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/storage/mkdir", wrapper.CreateStorageFolder)
 	router.POST(options.BaseURL+"/api/v1/storage/rename", wrapper.RenameStorage)
 	router.POST(options.BaseURL+"/api/v1/storage/restore", wrapper.RestoreStorage)
+	router.POST(options.BaseURL+"/api/v1/storage/sign", wrapper.SignStorageUrl)
+	router.GET(options.BaseURL+"/api/v1/storage/signed", wrapper.DownloadSignedStorage)
+	router.PUT(options.BaseURL+"/api/v1/storage/signed", wrapper.UploadSignedStorage)
 	router.GET(options.BaseURL+"/api/v1/storage/stat", wrapper.StatStorage)
 	router.PUT(options.BaseURL+"/api/v1/storage/upload", wrapper.UploadStorage)
 	router.GET(options.BaseURL+"/api/v1/storage/uploads", wrapper.ListStorageUploads)
@@ -59243,6 +60166,34 @@ func (response DeleteSshKey204Response) VisitDeleteSshKeyResponse(w http.Respons
 	return nil
 }
 
+type DownloadStorageFolderRequestObject struct {
+	Params DownloadStorageFolderParams
+}
+
+type DownloadStorageFolderResponseObject interface {
+	VisitDownloadStorageFolderResponse(w http.ResponseWriter) error
+}
+
+type DownloadStorageFolder200ApplicationzipResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response DownloadStorageFolder200ApplicationzipResponse) VisitDownloadStorageFolderResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/zip")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
 type CopyStorageRequestObject struct {
 	Params CopyStorageParams
 	Body   *CopyStorageJSONRequestBody
@@ -59545,6 +60496,144 @@ func (response RestoreStorage200JSONResponse) VisitRestoreStorageResponse(w http
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type SignStorageUrlRequestObject struct {
+	Params SignStorageUrlParams
+	Body   *SignStorageUrlJSONRequestBody
+}
+
+type SignStorageUrlResponseObject interface {
+	VisitSignStorageUrlResponse(w http.ResponseWriter) error
+}
+
+type SignStorageUrl200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type SignStorageUrl200JSONResponse struct {
+	Body    StorageSignedUrl
+	Headers SignStorageUrl200ResponseHeaders
+}
+
+func (response SignStorageUrl200JSONResponse) VisitSignStorageUrlResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DownloadSignedStorageRequestObject struct {
+	Params DownloadSignedStorageParams
+}
+
+type DownloadSignedStorageResponseObject interface {
+	VisitDownloadSignedStorageResponse(w http.ResponseWriter) error
+}
+
+type DownloadSignedStorage200ResponseHeaders struct {
+	ETag       string
+	ReprDigest *string
+}
+
+type DownloadSignedStorage200AsteriskResponse struct {
+	Body          io.Reader
+	Headers       DownloadSignedStorage200ResponseHeaders
+	ContentType   string
+	ContentLength int64
+}
+
+func (response DownloadSignedStorage200AsteriskResponse) VisitDownloadSignedStorageResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", response.ContentType)
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.ReprDigest != nil {
+		w.Header().Set("Repr-Digest", fmt.Sprint(*response.Headers.ReprDigest))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type DownloadSignedStorage206ResponseHeaders struct {
+	ETag string
+}
+
+type DownloadSignedStorage206AsteriskResponse struct {
+	Body          io.Reader
+	Headers       DownloadSignedStorage206ResponseHeaders
+	ContentType   string
+	ContentLength int64
+}
+
+func (response DownloadSignedStorage206AsteriskResponse) VisitDownloadSignedStorageResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", response.ContentType)
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(206)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type DownloadSignedStorage304Response struct {
+}
+
+func (response DownloadSignedStorage304Response) VisitDownloadSignedStorageResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
+}
+
+type DownloadSignedStorage416Response struct {
+}
+
+func (response DownloadSignedStorage416Response) VisitDownloadSignedStorageResponse(w http.ResponseWriter) error {
+	w.WriteHeader(416)
+	return nil
+}
+
+type UploadSignedStorageRequestObject struct {
+	Params UploadSignedStorageParams
+	Body   io.Reader
+}
+
+type UploadSignedStorageResponseObject interface {
+	VisitUploadSignedStorageResponse(w http.ResponseWriter) error
+}
+
+type UploadSignedStorage204ResponseHeaders struct {
+	ETag string
+}
+
+type UploadSignedStorage204Response struct {
+	Headers UploadSignedStorage204ResponseHeaders
+}
+
+func (response UploadSignedStorage204Response) VisitUploadSignedStorageResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(204)
+	return nil
 }
 
 type StatStorageRequestObject struct {
@@ -62128,6 +63217,9 @@ type StrictServerInterface interface {
 	// DeleteSshKey Delete SSH key
 	// (DELETE /api/v1/ssh-keys/{id})
 	DeleteSshKey(ctx context.Context, request DeleteSshKeyRequestObject) (DeleteSshKeyResponseObject, error)
+	// DownloadStorageFolder Download folder
+	// (GET /api/v1/storage/archive)
+	DownloadStorageFolder(ctx context.Context, request DownloadStorageFolderRequestObject) (DownloadStorageFolderResponseObject, error)
 	// CopyStorage Copy file
 	// (POST /api/v1/storage/copy)
 	CopyStorage(ctx context.Context, request CopyStorageRequestObject) (CopyStorageResponseObject, error)
@@ -62149,6 +63241,15 @@ type StrictServerInterface interface {
 	// RestoreStorage Restore file or folder
 	// (POST /api/v1/storage/restore)
 	RestoreStorage(ctx context.Context, request RestoreStorageRequestObject) (RestoreStorageResponseObject, error)
+	// SignStorageUrl Create signed URL
+	// (POST /api/v1/storage/sign)
+	SignStorageUrl(ctx context.Context, request SignStorageUrlRequestObject) (SignStorageUrlResponseObject, error)
+	// DownloadSignedStorage Download file by signed URL
+	// (GET /api/v1/storage/signed)
+	DownloadSignedStorage(ctx context.Context, request DownloadSignedStorageRequestObject) (DownloadSignedStorageResponseObject, error)
+	// UploadSignedStorage Upload file by signed URL
+	// (PUT /api/v1/storage/signed)
+	UploadSignedStorage(ctx context.Context, request UploadSignedStorageRequestObject) (UploadSignedStorageResponseObject, error)
 	// StatStorage Get stored object
 	// (GET /api/v1/storage/stat)
 	StatStorage(ctx context.Context, request StatStorageRequestObject) (StatStorageResponseObject, error)
@@ -68103,6 +69204,32 @@ func (sh *strictHandler) DeleteSshKey(ctx *gin.Context, id SshKeyID, params Dele
 	}
 }
 
+// DownloadStorageFolder operation middleware
+func (sh *strictHandler) DownloadStorageFolder(ctx *gin.Context, params DownloadStorageFolderParams) {
+	var request DownloadStorageFolderRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DownloadStorageFolder(ctx, request.(DownloadStorageFolderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DownloadStorageFolder")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DownloadStorageFolderResponseObject); ok {
+		if err := validResponse.VisitDownloadStorageFolderResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // CopyStorage operation middleware
 func (sh *strictHandler) CopyStorage(ctx *gin.Context, params CopyStorageParams) {
 	var request CopyStorageRequestObject
@@ -68350,6 +69477,104 @@ func (sh *strictHandler) RestoreStorage(ctx *gin.Context, params RestoreStorageP
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(RestoreStorageResponseObject); ok {
 		if err := validResponse.VisitRestoreStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SignStorageUrl operation middleware
+func (sh *strictHandler) SignStorageUrl(ctx *gin.Context, params SignStorageUrlParams) {
+	var request SignStorageUrlRequestObject
+
+	request.Params = params
+
+	var body SignStorageUrlJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SignStorageUrl(ctx, request.(SignStorageUrlRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SignStorageUrl")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(SignStorageUrlResponseObject); ok {
+		if err := validResponse.VisitSignStorageUrlResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DownloadSignedStorage operation middleware
+func (sh *strictHandler) DownloadSignedStorage(ctx *gin.Context, params DownloadSignedStorageParams) {
+	var request DownloadSignedStorageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DownloadSignedStorage(ctx, request.(DownloadSignedStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DownloadSignedStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DownloadSignedStorageResponseObject); ok {
+		if err := validResponse.VisitDownloadSignedStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UploadSignedStorage operation middleware
+func (sh *strictHandler) UploadSignedStorage(ctx *gin.Context, params UploadSignedStorageParams) {
+	var request UploadSignedStorageRequestObject
+
+	request.Params = params
+
+	request.Body = ctx.Request.Body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UploadSignedStorage(ctx, request.(UploadSignedStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UploadSignedStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(UploadSignedStorageResponseObject); ok {
+		if err := validResponse.VisitUploadSignedStorageResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
