@@ -54,6 +54,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/product/storage"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
+	"github.com/gpuaas/gpuaas/product/storage/signed"
 	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/product/terminal/logstream"
 	"github.com/gpuaas/gpuaas/product/terminal/recording"
@@ -101,6 +102,7 @@ type Services struct {
 	Terminals   *terminal.Service
 	Logs        *logstream.Service
 	Storage     *storage.Service
+	Signed      *signed.Service
 	Recordings  *recording.Service
 
 	Changes  *change.Service
@@ -193,6 +195,7 @@ func New(c Config) (*Services, error) {
 	s.addProduct(c)
 	s.addTerminals(c)
 	s.Storage = &storage.Service{DB: c.DB, Identity: s.Identity, Blobs: c.Blobs, Naming: c.Naming, Clock: c.Clock, Limits: storage.LimitsFrom(c.Policies), PublicURL: c.PublicURL}
+	s.Signed = &signed.Service{Storage: s.Storage}
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups}
 	s.addGitOps(c, schema)

@@ -52,7 +52,7 @@ func (s *Service) complete(ctx context.Context, at Scope, id uuid.UUID, parts []
 	if u.result != nil {
 		return *u.result, nil
 	}
-	if err := s.mayUpload(ctx, at, NewFile{Path: u.Path, Size: u.Size, If: u.If}); err != nil {
+	if err := s.MayUpload(ctx, at, NewFile{Path: u.Path, Size: u.Size, If: u.If}); err != nil {
 		return r, err
 	}
 	size, err := s.join(ctx, u, parts)

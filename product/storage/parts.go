@@ -110,7 +110,7 @@ func (s *Service) begin(ctx context.Context, at Scope, n NewUpload, k keyed[Uplo
 	if err != nil {
 		return u, err
 	}
-	if err := s.mayUpload(ctx, at, NewFile{Path: n.Path, Size: n.Size, If: n.If}); err != nil {
+	if err := s.MayUpload(ctx, at, NewFile{Path: n.Path, Size: n.Size, If: n.If}); err != nil {
 		return u, err
 	}
 	begun, err := s.Blobs.Begin(ctx, uuid.Must(uuid.NewV7()))

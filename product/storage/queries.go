@@ -72,14 +72,6 @@ const (
 	)
 	SELECT ` + objectColumns + ` FROM up ORDER BY depth DESC`
 
-	countBelow = `
-	WITH RECURSIVE below AS (
-		SELECT id, type FROM storage_objects WHERE parent_id = $1 AND deleted_at IS NULL
-		UNION ALL
-		SELECT o.id, o.type FROM below b JOIN storage_objects o ON o.parent_id = b.id AND o.deleted_at IS NULL WHERE b.type = 'folder'
-	)
-	SELECT count(*) FROM (SELECT FROM below LIMIT $2) counted`
-
 	selectByName = `
 	SELECT ` + objectColumns + ` FROM storage_objects WHERE parent_id = $1 AND deleted_at IS NULL AND sort_key > $2 ORDER BY sort_key LIMIT $3`
 	selectByTime = `

@@ -12,7 +12,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectPath": selectPath, "lockProject": lockProject, "insertRoot": insertRoot, "updateUsage": updateUsage, "selectUsage": selectUsage,
 		"insertReservation": insertReservation, "updateReservation": updateReservation, "endReservation": endReservation, "useReservation": useReservation, "leaveObject": leaveObject,
 		"insertObject": insertObject, "replaceFile": replaceFile, "growFolder": growFolder, "moveObject": moveObject, "trashObject": trashObject, "untrashObject": untrashObject,
-		"purgeNow": purgeNow, "isEmpty": isEmpty, "selectTrash": selectTrash, "selectInTrash": selectInTrash, "selectFolders": selectFolders, "selectByName": selectByName, "countBelow": countBelow,
+		"purgeNow": purgeNow, "isEmpty": isEmpty, "selectTrash": selectTrash, "selectInTrash": selectInTrash, "selectFolders": selectFolders, "selectByName": selectByName,
 		"selectByTime": selectByTime, "selectFolder": selectFolder, "selectPurge": selectPurge, "trashChildren": trashChildren, "deletePurged": deletePurged,
 		"selectEnded": selectEnded, "emptyReservation": emptyReservation, "deleteReservation": deleteReservation, "cleanupDue": cleanupDue,
 		"insertUpload": insertUpload, "countUploads": countUploads, "selectUpload": selectUpload, "lockUpload": lockUpload, "selectUploads": selectUploads, "selectAny": selectAny,

@@ -94,7 +94,8 @@ func (o Object) ETag() string {
 	return `"` + strings.ReplaceAll(id.String(), "-", "") + `"`
 }
 
-func (s *Service) urn(at Scope, id uuid.UUID) string {
+// URN returns the name of an object.
+func (s *Service) URN(at Scope, id uuid.UUID) string {
 	return s.Naming.Name(at.Tenant.String(), at.Project.String(), "storage-object", id.String()).String()
 }
 

@@ -132,5 +132,5 @@ func (s *Service) formerPath(ctx context.Context, tx pgx.Tx, at Scope, o Object)
 }
 
 func (s *Service) note(b *pgx.Batch, at Scope, action string, id uuid.UUID, after map[string]any) {
-	audit.Queue(b, audit.Entry{Tenant: at.Tenant, By: at.By, Action: action, Target: s.urn(at, id), After: after})
+	audit.Queue(b, audit.Entry{Tenant: at.Tenant, By: at.By, Action: action, Target: s.URN(at, id), After: after})
 }

@@ -30,7 +30,7 @@ type NewFile struct {
 // Upload stores the bytes of a file, and then its row: the file is visible as a whole or not at all. It replaces a file at
 // the same path, and creates the folders that are missing. created is false for a replaced file.
 func (s *Service) Upload(ctx context.Context, at Scope, f NewFile, body io.Reader) (o Object, created bool, err error) {
-	if err := s.mayUpload(ctx, at, f); err != nil {
+	if err := s.MayUpload(ctx, at, f); err != nil {
 		return o, false, err
 	}
 	r, err := s.reserve(ctx, at, max(f.Size, 0))
@@ -44,8 +44,8 @@ func (s *Service) Upload(ctx context.Context, at Scope, f NewFile, body io.Reade
 	return o, created, err
 }
 
-// mayUpload rejects what the end of the upload would reject, before the bytes are sent.
-func (s *Service) mayUpload(ctx context.Context, at Scope, f NewFile) error {
+// MayUpload rejects what the end of the upload would reject, before the bytes are sent.
+func (s *Service) MayUpload(ctx context.Context, at Scope, f NewFile) error {
 	if most := s.Limits(at.Tenant, at.Project).ObjectBytes; f.Size > most {
 		return tooLarge(most)
 	}

@@ -22,7 +22,9 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity/delegation"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/storage"
+	"github.com/gpuaas/gpuaas/product/storage/archive"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
+	"github.com/gpuaas/gpuaas/product/storage/signed"
 )
 
 // SignedPath is the path of signed URLs.
@@ -41,15 +43,15 @@ func (s *Handlers) SignStorageUrl(ctx context.Context, req oapi.SignStorageUrlRe
 			return nil, err
 		}
 	}
-	show := func(g storage.Signed) oapi.StorageSignedUrl {
-		return oapi.StorageSignedUrl{Url: g.URL, Method: oapi.StorageSignedUrlMethod(g.Method), ExpiresAt: g.Expires.UTC()}
+	show := func(g signed.URL) oapi.StorageSignedUrl {
+		return oapi.StorageSignedUrl{Url: g.Address, Method: oapi.StorageSignedUrlMethod(g.Method), ExpiresAt: g.Expires.UTC()}
 	}
-	g, err := s.Storage.Sign(ctx, response.Change(r, func(g storage.Signed) identity.Reply {
+	g, err := s.Signed.Create(ctx, response.Change(r, func(g signed.URL) identity.Reply {
 		reply := response.Reply(http.StatusOK, show(g), "", "")
 		reply.Secret = true
 		return reply
-	}), storage.Signing{
-		Method: method, Path: p, Life: time.Duration(request.Or(req.Body.ExpiresSeconds, 0)) * time.Second, Answer: answerOf, URL: s.urlOf,
+	}), signed.Request{
+		Method: method, Path: p, Life: time.Duration(request.Or(req.Body.ExpiresSeconds, 0)) * time.Second, Answer: answerOf, Seal: s.urlOf,
 	})
 	if err != nil {
 		return nil, err
@@ -62,7 +64,7 @@ func placeOf(method string) envelope.Place {
 	return envelope.Place{Table: "storage_objects", Column: "signed", Row: method}
 }
 
-func (s *Handlers) urlOf(g storage.Grant) (string, error) {
+func (s *Handlers) urlOf(g signed.Grant) (string, error) {
 	text, err := json.Marshal(g)
 	if err != nil {
 		return "", fmt.Errorf("writing a grant: %w", err)
@@ -81,7 +83,7 @@ func (s *Handlers) filesOrigin() string {
 }
 
 // open reads the grant of a signed URL.
-func (s *Handlers) open(method, sealed string) (g storage.Grant, err error) {
+func (s *Handlers) open(method, sealed string) (g signed.Grant, err error) {
 	refused := errs.New(errs.Forbidden, "the signed URL was changed, is for another method, or has ended").At("grant").Try("request another one")
 	text, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
 	if err != nil {
@@ -113,7 +115,7 @@ func (s *Handlers) DownloadSignedStorage(ctx context.Context, req oapi.DownloadS
 		}
 		return s.archive(scopeOf(ctx, caller), caller, g.Path)
 	}
-	o, content, err := s.Storage.OpenGranted(ctx, g)
+	o, content, err := s.Signed.Open(ctx, g)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +150,7 @@ func (s *Handlers) UploadSignedStorage(ctx context.Context, req oapi.UploadSigne
 }
 
 // signer returns the caller who has signed a URL, with the rights that they have now.
-func (s *Handlers) signer(ctx context.Context, g storage.Grant, operation string) (identity.Caller, error) {
+func (s *Handlers) signer(ctx context.Context, g signed.Grant, operation string) (identity.Caller, error) {
 	caller, err := delegation.Present(ctx, s.Identity, g.Signer)
 	if err != nil {
 		return caller, err
@@ -181,7 +183,7 @@ func (s *Handlers) DownloadStorageFolder(ctx context.Context, req oapi.DownloadS
 }
 
 func (s *Handlers) archive(ctx context.Context, c identity.Caller, p objectpath.Path) (transfer, error) {
-	a, err := s.Storage.Archive(ctx, storage.ScopeOf(c), p)
+	a, err := archive.Of(ctx, s.Storage, storage.ScopeOf(c), p)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/product/storage"
+	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
@@ -103,24 +104,25 @@ func (s *Handlers) DownloadStorage(ctx context.Context, req oapi.DownloadStorage
 	if err != nil {
 		return nil, err
 	}
-	at, signed, err := s.Storage.SignedDownload(ctx, storage.ScopeOf(r.Caller), o, answerOf(o))
+	scope := storage.ScopeOf(r.Caller)
+	at, elsewhere, err := s.Storage.SignedDownload(ctx, o, answerOf(o), s.Storage.Limits(scope.Tenant, scope.Project).SignedURL)
 	// A browser with a session receives the bytes from another origin, where there is one.
-	if err == nil && !signed && r.ByCookie && s.Origin != "" {
-		signed = true
-		at, err = s.urlOf(s.Storage.GrantDownload(storage.ScopeOf(r.Caller), o))
+	if err == nil && !elsewhere && r.ByCookie && s.Origin != "" {
+		elsewhere = true
+		at, err = s.urlOf(s.Signed.Download(scope, o))
 	}
 	if err != nil {
 		return nil, err
 	}
 	// A cached version needs no other server.
-	if signed && !request.NotModified(req.Params.IfNoneMatch, o.ETag()) {
+	if elsewhere && !request.NotModified(req.Params.IfNoneMatch, o.ETag()) {
 		return oapi.DownloadStorage302Response{Headers: oapi.DownloadStorage302ResponseHeaders{Location: at}}, nil
 	}
 	return s.send(ctx, c.Request, o, content), nil
 }
 
 // send responds with the bytes of a file, or with a range of them.
-func (s *Handlers) send(ctx context.Context, r *http.Request, o storage.Object, content *storage.Content) transfer {
+func (s *Handlers) send(ctx context.Context, r *http.Request, o storage.Object, content *blob.Reader) transfer {
 	return func(w http.ResponseWriter) error {
 		defer content.Close() //nolint:errcheck // it was read
 		setHeaders(w.Header(), o)

@@ -1,4 +1,5 @@
-package storage
+// Package archive sends the files of a folder as a zip archive.
+package archive
 
 import (
 	"archive/zip"
@@ -7,36 +8,45 @@ import (
 	"io"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/product/storage"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
-// maxArchive limits the objects of an archive, because the directory at its end is built in memory.
-const maxArchive = 100_000
+// maxObjects limits the objects of an archive, because the directory at its end is built in memory.
+const maxObjects = 100_000
 
-const archivePage = 1000
+const pageSize = 1000
+
+const countBelow = `
+	WITH RECURSIVE below AS (
+		SELECT id, type FROM storage_objects WHERE parent_id = $1 AND deleted_at IS NULL
+		UNION ALL
+		SELECT o.id, o.type FROM below b JOIN storage_objects o ON o.parent_id = b.id AND o.deleted_at IS NULL WHERE b.type = 'folder'
+	)
+	SELECT count(*) FROM (SELECT FROM below LIMIT $2) counted`
 
 // Archive writes all that is below a folder.
 type Archive struct {
-	s      *Service
-	at     Scope
-	Folder Object
+	s      *storage.Service
+	at     storage.Scope
+	Folder storage.Object
 }
 
-// Archive returns an archive of a folder, or the reason why there can be none.
-func (s *Service) Archive(ctx context.Context, at Scope, p objectpath.Path) (Archive, error) {
+// Of returns an archive of a folder, or the reason why there can be none.
+func Of(ctx context.Context, s *storage.Service, at storage.Scope, p objectpath.Path) (Archive, error) {
 	o, err := s.Stat(ctx, at, p)
 	if err != nil {
 		return Archive{}, err
 	}
-	if o.Type == File {
+	if o.Type == storage.File {
 		return Archive{}, errs.New(errs.Conflict, "%q is a file", p).At("path").Try("download the file")
 	}
 	var objects int
-	if err := s.DB.QueryRow(ctx, countBelow, o.ID, maxArchive+1).Scan(&objects); err != nil {
+	if err := s.DB.QueryRow(ctx, countBelow, o.ID, maxObjects+1).Scan(&objects); err != nil {
 		return Archive{}, fmt.Errorf("counting the files of %s: %w", p, err)
 	}
-	if objects > maxArchive {
-		return Archive{}, errs.New(errs.Conflict, "the folder has more than %d files and folders", maxArchive).At("path").Try("download the folders in it, or use gpuaas storage cp")
+	if objects > maxObjects {
+		return Archive{}, errs.New(errs.Conflict, "the folder has more than %d files and folders", maxObjects).At("path").Try("download the folders in it, or use gpuaas storage cp")
 	}
 	return Archive{s, at, o}, nil
 }
@@ -44,14 +54,14 @@ func (s *Service) Archive(ctx context.Context, at Scope, p objectpath.Path) (Arc
 // WriteTo writes a zip archive. The names begin with that of the folder.
 func (a Archive) WriteTo(ctx context.Context, to io.Writer) error {
 	out := zip.NewWriter(to)
-	q := Query{Folder: a.Folder.Path, Recursive: true, Limit: archivePage}
+	q := storage.Query{Folder: a.Folder.Path, Recursive: true, Limit: pageSize}
 	for written := 0; ; {
 		page, err := a.s.List(ctx, a.at, q)
 		if err != nil {
 			return err
 		}
 		// The folder may have grown since it was counted.
-		if written += len(page); written > 2*maxArchive {
+		if written += len(page); written > 2*maxObjects {
 			return errs.New(errs.Conflict, "the folder grows")
 		}
 		for _, o := range page {
@@ -62,25 +72,25 @@ func (a Archive) WriteTo(ctx context.Context, to io.Writer) error {
 		if len(page) < q.Limit {
 			return out.Close()
 		}
-		q.After = PositionOf(page[len(page)-1], q)
+		q.After = storage.PositionOf(page[len(page)-1], q)
 	}
 }
 
 // add writes an object. Stored bytes are often compressed already, so they are not compressed again.
-func (a Archive) add(ctx context.Context, out *zip.Writer, o Object) error {
+func (a Archive) add(ctx context.Context, out *zip.Writer, o storage.Object) error {
 	h := &zip.FileHeader{Name: o.Path[max(len(a.Folder.Path)-1, 0):].String(), Method: zip.Store, Modified: o.UpdatedAt.UTC()}
 	h.SetMode(0o644)
-	if o.Type == Folder {
+	if o.Type == storage.Folder {
 		h.Name += "/"
 		h.SetMode(0o755)
 	}
 	to, err := out.CreateHeader(h)
-	if err != nil || o.Type == Folder {
+	if err != nil || o.Type == storage.Folder {
 		return err
 	}
 	from, err := a.s.Blobs.Get(ctx, o.Key, 0, -1)
 	if err != nil {
-		return Unavailable(err)
+		return storage.Unavailable(err)
 	}
 	defer from.Close() //nolint:errcheck // it was read
 	n, err := io.Copy(to, from)
