@@ -145,6 +145,7 @@ BEGIN
 		('storage_reservations',     'rawd', '',    '',     'rawd', '',     ''),
 		('storage_uploads',          'rawd', '',    '',     'rwd',  '',     ''),
 		('storage_parts',            'rawd', '',    '',     'rd',   '',     ''),
+		('storage_access_keys',      'rawd', '',    '',     '',     '',     ''),
 
 		('terminal_tokens',          'ra',   '',    '',     'rd',   '',     'rd'), -- the first use deletes a token
 		('terminal_sessions',        'rw',   '',    '',     'rd',   '',     'raw'),

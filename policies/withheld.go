@@ -7,6 +7,7 @@ var withheld = []string{
 	"getAllocationLogs", "listTerminalRecordings", "getTerminalRecording",
 	"listStorage", "statStorage", "downloadStorage", "uploadStorage", "createStorageFolder", "renameStorage", "copyStorage", "deleteStorage", "restoreStorage",
 	"getStorageUsage", "downloadStorageFolder", "signStorageUrl",
+	"listStorageKeys", "getStorageKey", "createStorageKey", "deleteStorageKey",
 	"listStorageUploads", "getStorageUpload", "listStorageUploadParts", "createStorageUpload", "abortStorageUpload", "signStorageParts", "uploadStoragePart", "completeStorageUpload",
 }
 

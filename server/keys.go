@@ -114,6 +114,7 @@ func (s *Server) resealFields(ctx context.Context) error {
 	api := s.services[RoleAPI]
 	return everyReseal(ctx, func() {
 		s.resealWith(ctx, s.keys.Fields, (reseal.Service{Service: api.Identity}).Reseal)
+		s.resealWith(ctx, s.keys.Fields, api.StorageKeys.Reseal)
 		s.resealWith(ctx, s.keys.Webhooks, api.WebhookEndpoints.Reseal)
 	})
 }

@@ -53,6 +53,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/removal"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/product/storage"
+	"github.com/gpuaas/gpuaas/product/storage/accesskey"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/signed"
 	"github.com/gpuaas/gpuaas/product/terminal"
@@ -103,6 +104,7 @@ type Services struct {
 	Logs        *logstream.Service
 	Storage     *storage.Service
 	Signed      *signed.Service
+	StorageKeys *accesskey.Service
 	Recordings  *recording.Service
 
 	Changes  *change.Service
@@ -196,6 +198,7 @@ func New(c Config) (*Services, error) {
 	s.addTerminals(c)
 	s.Storage = &storage.Service{DB: c.DB, Identity: s.Identity, Blobs: c.Blobs, Naming: c.Naming, Clock: c.Clock, Limits: storage.LimitsFrom(c.Policies), PublicURL: c.PublicURL}
 	s.Signed = &signed.Service{Storage: s.Storage}
+	s.StorageKeys = &accesskey.Service{DB: c.DB, Identity: s.Identity, Seal: c.Keys.Seal, Clock: c.Clock}
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups}
 	s.addGitOps(c, schema)

@@ -4734,6 +4734,34 @@ type CreatedCredential struct {
 	Urn string `json:"urn"`
 }
 
+// CreatedStorageKey defines model for CreatedStorageKey.
+type CreatedStorageKey struct {
+	// AccessKeyId The access key id for S3 tools.
+	AccessKeyId string    `json:"access_key_id"`
+	CreatedAt   time.Time `json:"created_at"`
+
+	// CreatedBy The actor whose rights the key has.
+	CreatedBy string             `json:"created_by"`
+	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
+	Id        openapi_types.UUID `json:"id"`
+	Name      string             `json:"name"`
+
+	// Prefix The folder whose files the key can use. Without it, all files of the project.
+	Prefix *string `json:"prefix,omitempty"`
+
+	// ReadOnly The key cannot change files.
+	ReadOnly bool `json:"read_only"`
+
+	// SecretAccessKey The secret. It is not returned again.
+	SecretAccessKey string `json:"secret_access_key"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
 // CreatedWebhook defines model for CreatedWebhook.
 type CreatedWebhook struct {
 	CreatedAt  time.Time  `json:"created_at"`
@@ -7298,6 +7326,56 @@ type StorageFolderRequest struct {
 	Path string `json:"path"`
 }
 
+// StorageKey defines model for StorageKey.
+type StorageKey struct {
+	// AccessKeyId The access key id for S3 tools.
+	AccessKeyId string    `json:"access_key_id"`
+	CreatedAt   time.Time `json:"created_at"`
+
+	// CreatedBy The actor whose rights the key has.
+	CreatedBy string             `json:"created_by"`
+	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
+	Id        openapi_types.UUID `json:"id"`
+
+	// LastUsedAt The time of the last use, to the minute.
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+	Name       string     `json:"name"`
+
+	// Prefix The folder whose files the key can use. Without it, all files of the project.
+	Prefix *string `json:"prefix,omitempty"`
+
+	// ReadOnly The key cannot change files.
+	ReadOnly bool `json:"read_only"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
+// StorageKeyList defines model for StorageKeyList.
+type StorageKeyList struct {
+	Items []StorageKey `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// StorageKeyRequest defines model for StorageKeyRequest.
+type StorageKeyRequest struct {
+	Name string `json:"name"`
+
+	// Prefix The folder whose files the key can use. Without it, all files of the project.
+	Prefix *string `json:"prefix,omitempty"`
+
+	// ReadOnly The key cannot change files.
+	ReadOnly *bool `json:"read_only,omitempty"`
+
+	// TtlSeconds The validity in seconds. Without it the key does not expire.
+	TtlSeconds *int64 `json:"ttl_seconds,omitempty"`
+}
+
 // StorageObject defines model for StorageObject.
 type StorageObject struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -8545,6 +8623,9 @@ type SshKeyID = openapi_types.UUID
 
 // StorageGrant defines model for StorageGrant.
 type StorageGrant = string
+
+// StorageKeyID defines model for StorageKeyID.
+type StorageKeyID = openapi_types.UUID
 
 // StoragePartNumber defines model for StoragePartNumber.
 type StoragePartNumber = int
@@ -10433,6 +10514,48 @@ type DownloadStorageParams struct {
 	IfRange *string `json:"If-Range,omitempty"`
 }
 
+// ListStorageKeysParams defines parameters for ListStorageKeys.
+type ListStorageKeysParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// CreateStorageKeyParams defines parameters for CreateStorageKey.
+type CreateStorageKeyParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteStorageKeyParams defines parameters for DeleteStorageKey.
+type DeleteStorageKeyParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// GetStorageKeyParams defines parameters for GetStorageKey.
+type GetStorageKeyParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
 // ListStorageParams defines parameters for ListStorage.
 type ListStorageParams struct {
 	// Prefix The path of the folder. Without it the API lists the outermost folder of the project.
@@ -11458,6 +11581,9 @@ type CreateSshKeyJSONRequestBody = SshKeyRequest
 
 // CopyStorageJSONRequestBody defines body for CopyStorage for application/json ContentType.
 type CopyStorageJSONRequestBody = StorageRenameRequest
+
+// CreateStorageKeyJSONRequestBody defines body for CreateStorageKey for application/json ContentType.
+type CreateStorageKeyJSONRequestBody = StorageKeyRequest
 
 // CreateStorageFolderJSONRequestBody defines body for CreateStorageFolder for application/json ContentType.
 type CreateStorageFolderJSONRequestBody = StorageFolderRequest
@@ -13898,6 +14024,47 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/storage/download (the `DownloadStorage` operationId).
 	DownloadStorage(ctx context.Context, params *DownloadStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListStorageKeys List storage keys
+	//
+	// The API returns the access keys of the project for the S3 endpoint, oldest first. It does not return the secrets.
+	//
+	// Corresponds with GET /api/v1/storage/keys (the `ListStorageKeys` operationId).
+	ListStorageKeys(ctx context.Context, params *ListStorageKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateStorageKeyWithBody Create storage key
+	//
+	// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
+	// the rights that its creator has at the time of each request.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/storage/keys (the `CreateStorageKey` operationId).
+	CreateStorageKeyWithBody(ctx context.Context, params *CreateStorageKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateStorageKey Create storage key
+	//
+	// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
+	// the rights that its creator has at the time of each request.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/storage/keys (the `CreateStorageKey` operationId).
+	CreateStorageKey(ctx context.Context, params *CreateStorageKeyParams, body CreateStorageKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteStorageKey Revoke storage key
+	//
+	// Every server rejects the key within two seconds.
+	//
+	// Corresponds with DELETE /api/v1/storage/keys/{storage_key_id} (the `DeleteStorageKey` operationId).
+	DeleteStorageKey(ctx context.Context, storageKeyId StorageKeyID, params *DeleteStorageKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetStorageKey Get storage key
+	//
+	// The API returns an access key of the project without its secret.
+	//
+	// Corresponds with GET /api/v1/storage/keys/{storage_key_id} (the `GetStorageKey` operationId).
+	GetStorageKey(ctx context.Context, storageKeyId StorageKeyID, params *GetStorageKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListStorage List storage
 	//
@@ -19218,6 +19385,97 @@ func (c *Client) DeleteStorage(ctx context.Context, params *DeleteStorageParams,
 // Corresponds with GET /api/v1/storage/download (the `DownloadStorage` operationId).
 func (c *Client) DownloadStorage(ctx context.Context, params *DownloadStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDownloadStorageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListStorageKeys List storage keys
+//
+// The API returns the access keys of the project for the S3 endpoint, oldest first. It does not return the secrets.
+//
+// Corresponds with GET /api/v1/storage/keys (the `ListStorageKeys` operationId).
+func (c *Client) ListStorageKeys(ctx context.Context, params *ListStorageKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListStorageKeysRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateStorageKeyWithBody Create storage key
+//
+// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
+// the rights that its creator has at the time of each request.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/storage/keys (the `CreateStorageKey` operationId).
+func (c *Client) CreateStorageKeyWithBody(ctx context.Context, params *CreateStorageKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateStorageKeyRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateStorageKey Create storage key
+//
+// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
+// the rights that its creator has at the time of each request.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/storage/keys (the `CreateStorageKey` operationId).
+func (c *Client) CreateStorageKey(ctx context.Context, params *CreateStorageKeyParams, body CreateStorageKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateStorageKeyRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteStorageKey Revoke storage key
+//
+// Every server rejects the key within two seconds.
+//
+// Corresponds with DELETE /api/v1/storage/keys/{storage_key_id} (the `DeleteStorageKey` operationId).
+func (c *Client) DeleteStorageKey(ctx context.Context, storageKeyId StorageKeyID, params *DeleteStorageKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteStorageKeyRequest(c.Server, storageKeyId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetStorageKey Get storage key
+//
+// The API returns an access key of the project without its secret.
+//
+// Corresponds with GET /api/v1/storage/keys/{storage_key_id} (the `GetStorageKey` operationId).
+func (c *Client) GetStorageKey(ctx context.Context, storageKeyId StorageKeyID, params *GetStorageKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetStorageKeyRequest(c.Server, storageKeyId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -33635,6 +33893,284 @@ func NewDownloadStorageRequest(server string, params *DownloadStorageParams) (*h
 	return req, nil
 }
 
+// NewListStorageKeysRequest constructs an http.Request for the ListStorageKeys method
+func NewListStorageKeysRequest(server string, params *ListStorageKeysParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateStorageKeyRequest calls the generic CreateStorageKey builder with application/json body
+func NewCreateStorageKeyRequest(server string, params *CreateStorageKeyParams, body CreateStorageKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateStorageKeyRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateStorageKeyRequestWithBody constructs an http.Request for the CreateStorageKey method, with any body, and a specified content type
+func NewCreateStorageKeyRequestWithBody(server string, params *CreateStorageKeyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteStorageKeyRequest constructs an http.Request for the DeleteStorageKey method
+func NewDeleteStorageKeyRequest(server string, storageKeyId StorageKeyID, params *DeleteStorageKeyParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "storage_key_id", storageKeyId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/keys/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetStorageKeyRequest constructs an http.Request for the GetStorageKey method
+func NewGetStorageKeyRequest(server string, storageKeyId StorageKeyID, params *GetStorageKeyParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "storage_key_id", storageKeyId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/keys/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListStorageRequest constructs an http.Request for the ListStorage method
 func NewListStorageRequest(server string, params *ListStorageParams) (*http.Request, error) {
 	var err error
@@ -39230,6 +39766,18 @@ type ServerInterface interface {
 	// DownloadStorage Download file
 	// (GET /api/v1/storage/download)
 	DownloadStorage(c *gin.Context, params DownloadStorageParams)
+	// ListStorageKeys List storage keys
+	// (GET /api/v1/storage/keys)
+	ListStorageKeys(c *gin.Context, params ListStorageKeysParams)
+	// CreateStorageKey Create storage key
+	// (POST /api/v1/storage/keys)
+	CreateStorageKey(c *gin.Context, params CreateStorageKeyParams)
+	// DeleteStorageKey Revoke storage key
+	// (DELETE /api/v1/storage/keys/{storage_key_id})
+	DeleteStorageKey(c *gin.Context, storageKeyId StorageKeyID, params DeleteStorageKeyParams)
+	// GetStorageKey Get storage key
+	// (GET /api/v1/storage/keys/{storage_key_id})
+	GetStorageKey(c *gin.Context, storageKeyId StorageKeyID, params GetStorageKeyParams)
 	// ListStorage List storage
 	// (GET /api/v1/storage/list)
 	ListStorage(c *gin.Context, params ListStorageParams)
@@ -49969,6 +50517,276 @@ func (siw *ServerInterfaceWrapper) DownloadStorage(c *gin.Context) {
 	siw.Handler.DownloadStorage(c, params)
 }
 
+// ListStorageKeys operation middleware
+func (siw *ServerInterfaceWrapper) ListStorageKeys(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListStorageKeysParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListStorageKeys(c, params)
+}
+
+// CreateStorageKey operation middleware
+func (siw *ServerInterfaceWrapper) CreateStorageKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateStorageKeyParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateStorageKey(c, params)
+}
+
+// DeleteStorageKey operation middleware
+func (siw *ServerInterfaceWrapper) DeleteStorageKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "storage_key_id" -------------
+	var storageKeyId StorageKeyID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "storage_key_id", c.Param("storage_key_id"), &storageKeyId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter storage_key_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteStorageKeyParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteStorageKey(c, storageKeyId, params)
+}
+
+// GetStorageKey operation middleware
+func (siw *ServerInterfaceWrapper) GetStorageKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "storage_key_id" -------------
+	var storageKeyId StorageKeyID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "storage_key_id", c.Param("storage_key_id"), &storageKeyId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter storage_key_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetStorageKeyParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetStorageKey(c, storageKeyId, params)
+}
+
 // ListStorage operation middleware
 func (siw *ServerInterfaceWrapper) ListStorage(c *gin.Context) {
 
@@ -54794,6 +55612,10 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/storage/copy", wrapper.CopyStorage)
 	router.DELETE(options.BaseURL+"/api/v1/storage/delete", wrapper.DeleteStorage)
 	router.GET(options.BaseURL+"/api/v1/storage/download", wrapper.DownloadStorage)
+	router.GET(options.BaseURL+"/api/v1/storage/keys", wrapper.ListStorageKeys)
+	router.POST(options.BaseURL+"/api/v1/storage/keys", wrapper.CreateStorageKey)
+	router.DELETE(options.BaseURL+"/api/v1/storage/keys/:storage_key_id", wrapper.DeleteStorageKey)
+	router.GET(options.BaseURL+"/api/v1/storage/keys/:storage_key_id", wrapper.GetStorageKey)
 	router.GET(options.BaseURL+"/api/v1/storage/list", wrapper.ListStorage)
 	router.POST(options.BaseURL+"/api/v1/storage/mkdir", wrapper.CreateStorageFolder)
 	router.POST(options.BaseURL+"/api/v1/storage/rename", wrapper.RenameStorage)
@@ -60359,6 +61181,113 @@ func (response DownloadStorage416Response) VisitDownloadStorageResponse(w http.R
 	return nil
 }
 
+type ListStorageKeysRequestObject struct {
+	Params ListStorageKeysParams
+}
+
+type ListStorageKeysResponseObject interface {
+	VisitListStorageKeysResponse(w http.ResponseWriter) error
+}
+
+type ListStorageKeys200ResponseHeaders struct {
+	Link *string
+}
+
+type ListStorageKeys200JSONResponse struct {
+	Body    StorageKeyList
+	Headers ListStorageKeys200ResponseHeaders
+}
+
+func (response ListStorageKeys200JSONResponse) VisitListStorageKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateStorageKeyRequestObject struct {
+	Params CreateStorageKeyParams
+	Body   *CreateStorageKeyJSONRequestBody
+}
+
+type CreateStorageKeyResponseObject interface {
+	VisitCreateStorageKeyResponse(w http.ResponseWriter) error
+}
+
+type CreateStorageKey201ResponseHeaders struct {
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type CreateStorageKey201JSONResponse struct {
+	Body    CreatedStorageKey
+	Headers CreateStorageKey201ResponseHeaders
+}
+
+func (response CreateStorageKey201JSONResponse) VisitCreateStorageKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteStorageKeyRequestObject struct {
+	StorageKeyId StorageKeyID `json:"storage_key_id"`
+	Params       DeleteStorageKeyParams
+}
+
+type DeleteStorageKeyResponseObject interface {
+	VisitDeleteStorageKeyResponse(w http.ResponseWriter) error
+}
+
+type DeleteStorageKey204Response struct {
+}
+
+func (response DeleteStorageKey204Response) VisitDeleteStorageKeyResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type GetStorageKeyRequestObject struct {
+	StorageKeyId StorageKeyID `json:"storage_key_id"`
+	Params       GetStorageKeyParams
+}
+
+type GetStorageKeyResponseObject interface {
+	VisitGetStorageKeyResponse(w http.ResponseWriter) error
+}
+
+type GetStorageKey200JSONResponse StorageKey
+
+func (response GetStorageKey200JSONResponse) VisitGetStorageKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListStorageRequestObject struct {
 	Params ListStorageParams
 }
@@ -63229,6 +64158,18 @@ type StrictServerInterface interface {
 	// DownloadStorage Download file
 	// (GET /api/v1/storage/download)
 	DownloadStorage(ctx context.Context, request DownloadStorageRequestObject) (DownloadStorageResponseObject, error)
+	// ListStorageKeys List storage keys
+	// (GET /api/v1/storage/keys)
+	ListStorageKeys(ctx context.Context, request ListStorageKeysRequestObject) (ListStorageKeysResponseObject, error)
+	// CreateStorageKey Create storage key
+	// (POST /api/v1/storage/keys)
+	CreateStorageKey(ctx context.Context, request CreateStorageKeyRequestObject) (CreateStorageKeyResponseObject, error)
+	// DeleteStorageKey Revoke storage key
+	// (DELETE /api/v1/storage/keys/{storage_key_id})
+	DeleteStorageKey(ctx context.Context, request DeleteStorageKeyRequestObject) (DeleteStorageKeyResponseObject, error)
+	// GetStorageKey Get storage key
+	// (GET /api/v1/storage/keys/{storage_key_id})
+	GetStorageKey(ctx context.Context, request GetStorageKeyRequestObject) (GetStorageKeyResponseObject, error)
 	// ListStorage List storage
 	// (GET /api/v1/storage/list)
 	ListStorage(ctx context.Context, request ListStorageRequestObject) (ListStorageResponseObject, error)
@@ -69319,6 +70260,130 @@ func (sh *strictHandler) DownloadStorage(ctx *gin.Context, params DownloadStorag
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(DownloadStorageResponseObject); ok {
 		if err := validResponse.VisitDownloadStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListStorageKeys operation middleware
+func (sh *strictHandler) ListStorageKeys(ctx *gin.Context, params ListStorageKeysParams) {
+	var request ListStorageKeysRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListStorageKeys(ctx, request.(ListStorageKeysRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListStorageKeys")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListStorageKeysResponseObject); ok {
+		if err := validResponse.VisitListStorageKeysResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateStorageKey operation middleware
+func (sh *strictHandler) CreateStorageKey(ctx *gin.Context, params CreateStorageKeyParams) {
+	var request CreateStorageKeyRequestObject
+
+	request.Params = params
+
+	var body CreateStorageKeyJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateStorageKey(ctx, request.(CreateStorageKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateStorageKey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateStorageKeyResponseObject); ok {
+		if err := validResponse.VisitCreateStorageKeyResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteStorageKey operation middleware
+func (sh *strictHandler) DeleteStorageKey(ctx *gin.Context, storageKeyId StorageKeyID, params DeleteStorageKeyParams) {
+	var request DeleteStorageKeyRequestObject
+
+	request.StorageKeyId = storageKeyId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteStorageKey(ctx, request.(DeleteStorageKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteStorageKey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeleteStorageKeyResponseObject); ok {
+		if err := validResponse.VisitDeleteStorageKeyResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetStorageKey operation middleware
+func (sh *strictHandler) GetStorageKey(ctx *gin.Context, storageKeyId StorageKeyID, params GetStorageKeyParams) {
+	var request GetStorageKeyRequestObject
+
+	request.StorageKeyId = storageKeyId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetStorageKey(ctx, request.(GetStorageKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetStorageKey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetStorageKeyResponseObject); ok {
+		if err := validResponse.VisitGetStorageKeyResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

@@ -70,6 +70,11 @@ func (b *fixture) freshPathOf(t *testing.T, op openapi.Operation) string {
 	case strings.HasSuffix(path, "/breaker/clear"):
 		b.sql(`INSERT INTO breaker_trips (held, allowed, fleet, reason, rejected_nodes) VALUES (2, 2, 9, 'n7: hot', '{}') ON CONFLICT DO NOTHING`)
 		return path
+	case strings.Contains(path, "{storage_key_id}"):
+		return fill("{storage_key_id}", read[string](b, `INSERT INTO storage_access_keys (id, org_id, project_id, access_key_id, secret_enc, name, read_only, creator, created_by)
+			SELECT id, $1, $2, id::text, '', 'k', true, '{}', 'u' FROM gen_random_uuid() AS id RETURNING id::text`, tenant, project))
+	case strings.Contains(path, "/storage/keys"):
+		return path
 	case strings.Contains(path, "/storage/"):
 		return b.storedPathOf(t, op)
 	case strings.Contains(path, "/allocations/{id}"):
@@ -321,6 +326,7 @@ var bodies = map[string]func(*testing.T) map[string]any{
 		return map[string]any{"email": unusedName("u") + "@dev.localhost", "name": "New"}
 	},
 	"createTenant":        func(*testing.T) map[string]any { return map[string]any{"name": unusedName("t")} },
+	"createStorageKey":    func(*testing.T) map[string]any { return map[string]any{"name": "k"} },
 	"createStorageFolder": func(*testing.T) map[string]any { return map[string]any{"path": unusedName("d")} },
 	"createStorageUpload": func(*testing.T) map[string]any { return map[string]any{"path": unusedName("f"), "size_bytes": 9} },
 	"signStorageParts": func(*testing.T) map[string]any {
@@ -368,7 +374,7 @@ func headersOf(op openapi.Operation) map[string]string {
 		return header
 	}
 	header := fresh(op)
-	if op.Tags[0] == "Storage" {
+	if strings.HasPrefix(op.Tags[0], "Storage") {
 		header = map[string]string{"X-Project-ID": project.String()}
 	}
 	return header

@@ -193,6 +193,9 @@ func (v *aviary) ours() {
 	made := v.ask(owner.create("/api/v1/api-keys", uuid.UUID{}, "canary", `{"name":"canary"}`))
 	v.ask(request{http.MethodGet, "/api/v1/users/me", http.Header{"Authorization": {"Bearer " + v.store("createApiKey", made.created("gpk_"))}}, nil})
 
+	made = v.ask(owner.create("/api/v1/storage/keys", v.a.project, "canary", `{"name":"canary"}`))
+	v.store("createStorageKey", made.created("gpo_"))
+
 	account := v.fresh("ServiceAccountID", v.a, owner)
 	made = v.ask(owner.create("/api/v1/service-accounts/"+account+"/credentials", uuid.UUID{}, "canary", `{}`))
 	secret := v.store("createCredential", made.created("gps_"))

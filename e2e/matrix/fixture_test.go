@@ -348,7 +348,7 @@ func (w *fixture) strangers() {
 func (w *fixture) createShared(s *side) {
 	s.objects["ProjectPath"], s.objects["ProjectHeader"] = s.project.String(), s.project.String()
 	s.objects["TenantID"] = s.tenant.String()
-	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID", "WebhookID", "WebhookDeliveryID", "TerminalSessionID", "TerminalRecordingID", "StorageObjectID", "StorageUploadID"} {
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID", "WebhookID", "WebhookDeliveryID", "TerminalSessionID", "TerminalRecordingID", "StorageObjectID", "StorageUploadID", "StorageKeyID"} {
 		s.objects[kind] = w.fresh(kind, s, s.owner)
 	}
 	w.shareFile(s)
@@ -446,6 +446,9 @@ func (w *fixture) fresh(kind string, s *side, by *actor) string {
 			SELECT $1, org_id, project_id, id, $2, true, 80, 24, $3, '' FROM allocations WHERE id = $4`, made, by.user, w.recordingKey(made), s.objects["AllocationID"])
 	case "StorageObjectID": // a deleted one
 		w.deletedFile(s, made)
+	case "StorageKeyID":
+		w.sql(`INSERT INTO storage_access_keys (id, org_id, project_id, access_key_id, secret_enc, name, read_only, creator, created_by) VALUES ($1, $2, $3, $1::text, '', 'fresh', true, '{}', 'u')`,
+			made, s.tenant, s.project)
 	case "StorageUploadID":
 		return w.startedUpload(s)
 	case "SshKeyID":

@@ -47,6 +47,8 @@ var changes = map[string][]string{
 	"createEnrolmentToken":    {"enrolment_tokens"},
 	"uploadStorage":           {"storage_objects", "storage_usage", "storage_reservations"},
 	"createStorageFolder":     {"storage_objects", "storage_usage"},
+	"createStorageKey":        {"storage_access_keys"},
+	"deleteStorageKey":        {"storage_access_keys"},
 	"renameStorage":           {"storage_objects"},
 	"copyStorage":             {"storage_objects", "storage_usage"},
 	"deleteStorage":           {"storage_objects"},

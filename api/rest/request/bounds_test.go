@@ -42,7 +42,7 @@ func TestWhatIsWorthGuessingIsStrict(t *testing.T) {
 	}
 	want := map[string]Class{
 		"exchangeOidc": ClassSignIn, "loginPersonal": ClassSignIn, "setPassword": ClassSignIn, "authorizeOidc": ClassAnonymous,
-		"refreshToken": ClassToken, "mintServiceAccountToken": ClassToken, "createApiKey": ClassToken, "createCredential": ClassToken,
+		"refreshToken": ClassToken, "mintServiceAccountToken": ClassToken, "createApiKey": ClassToken, "createCredential": ClassToken, "createStorageKey": ClassToken,
 		"createCheckoutSession": ClassPayment, "createPortalSession": ClassPayment, "createAutoTopup": ClassPayment, "confirmAutoTopup": ClassPayment, "createRefund": ClassPayment, "adjustBalance": ClassPayment,
 		"receivePaymentEvent": ClassNone, "receiveGitHook": ClassNone, "createPlan": ClassPlan, "createEnrolmentToken": ClassEnrolment, "getLivez": ClassNone, "listSkus": ClassRead, "createAllocation": ClassWrite,
 	}

@@ -1,0 +1,22 @@
+package accesskey
+
+const (
+	keyColumns = `id, org_id, project_id, access_key_id, name, prefix, read_only, created_by, created_at, expires_at, last_used_at, secret_enc, creator,
+		coalesce(last_used_at < now() - interval '1 minute', true)`
+
+	selectKeys = `SELECT ` + keyColumns + ` FROM storage_access_keys WHERE project_id = $1 AND id > $2 ORDER BY id LIMIT $3`
+	selectKey  = `SELECT ` + keyColumns + ` FROM storage_access_keys WHERE project_id = $1 AND id = $2`
+	selectUse  = `SELECT ` + keyColumns + ` FROM storage_access_keys WHERE access_key_id = $1 AND (expires_at IS NULL OR expires_at > now())`
+	touchKey   = `UPDATE storage_access_keys SET last_used_at = now() WHERE id = $1`
+	deleteKey  = `DELETE FROM storage_access_keys WHERE project_id = $1 AND id = $2`
+	// The caller has locked the project.
+	insertKey = `
+	INSERT INTO storage_access_keys (id, org_id, project_id, access_key_id, secret_enc, name, prefix, read_only, creator, created_by, created_at, expires_at)
+	SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12 WHERE (SELECT count(*) FROM storage_access_keys WHERE project_id = $3) < $13`
+	deleteExpired = `DELETE FROM storage_access_keys WHERE project_id = $1 AND expires_at < now() - $2::interval`
+
+	// $1 is the beginning of the envelopes of the newest data key.
+	selectOldSecrets = `
+	SELECT id, secret_enc FROM storage_access_keys WHERE substr(secret_enc, 1, length($1::bytea)) <> $1 AND id > $2 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED`
+	resealSecret = `UPDATE storage_access_keys SET secret_enc = $2 WHERE id = $1`
+)
