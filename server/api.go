@@ -61,6 +61,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		return serveHTTP(ctx, server, s.apiListener, end)
 	})
 	s.group.Go(func() error { return api.ShareLimits(ctx) })
+	s.serveStorage(ctx, api)
 	s.group.Go(func() error { return s.resealFields(ctx) })
 	s.group.Go(func() error { return s.revokeEnded(ctx) })
 	return nil

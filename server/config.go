@@ -75,8 +75,12 @@ type Config struct {
 	RelayListen, RelayAdvertise string
 	// TerminalListen serves the websockets of terminals in a process without the API.
 	TerminalListen string
-	MetricsListen  string
-	PprofListen    string // of profiles of this process; empty: off
+	// StorageListen serves the files of projects to S3 tools; empty: off. StorageDomain is its domain name, where a
+	// label before it is a bucket; empty: a bucket is in the path only.
+	StorageListen, StorageDomain string
+
+	MetricsListen string
+	PprofListen   string // of profiles of this process; empty: off
 	// MetricsNames are the DNS names by which the metrics and the profiles can be requested, in addition
 	// to addresses and localhost.
 	MetricsNames []string

@@ -47,7 +47,7 @@ type Server struct {
 
 	endTraces func(context.Context) error
 
-	apiListener, nodeListener, relayListener, terminalListener, metricsListener, pprofListener net.Listener
+	apiListener, nodeListener, relayListener, terminalListener, storageListener, metricsListener, pprofListener net.Listener
 
 	terminals       http.Handler // websockets of the role terminal; nil without it
 	terminalMetrics *terminal.Metrics
@@ -129,6 +129,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 		{RoleNode, s.cfg.NodeListen, &s.nodeListener},
 		{RoleTerminal, s.cfg.RelayListen, &s.relayListener},
 		{RoleTerminal, s.ownTerminalListen(), &s.terminalListener},
+		{RoleAPI, s.cfg.StorageListen, &s.storageListener},
 		{"", s.cfg.MetricsListen, &s.metricsListener},
 		{"", s.cfg.PprofListen, &s.pprofListener},
 	} {
@@ -139,7 +140,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for _, public := range []*net.Listener{&s.apiListener, &s.terminalListener} {
+	for _, public := range []*net.Listener{&s.apiListener, &s.terminalListener, &s.storageListener} {
 		if s.cfg.TLS.Cert == "" || *public == nil {
 			continue
 		}
@@ -165,7 +166,7 @@ func (s *Server) abandon() {
 	if s.stop != nil {
 		s.stop()
 	}
-	for _, l := range []net.Listener{s.apiListener, s.nodeListener, s.relayListener, s.terminalListener, s.metricsListener, s.pprofListener} {
+	for _, l := range []net.Listener{s.apiListener, s.nodeListener, s.relayListener, s.terminalListener, s.storageListener, s.metricsListener, s.pprofListener} {
 		if l != nil {
 			_ = l.Close()
 		}
@@ -194,7 +195,7 @@ func (s *Server) run(ctx context.Context) error {
 	if s.pprofListener != nil {
 		group.Go(func() error { return serveInternal(ctx, s.pprofListener, s.pprofHandler()) })
 	}
-	for _, public := range []net.Listener{s.apiListener, s.terminalListener} {
+	for _, public := range []net.Listener{s.apiListener, s.terminalListener, s.storageListener} {
 		if encrypted, ok := public.(*tlsListener); ok {
 			group.Go(func() error { return s.watchTLS(ctx, encrypted) })
 		}
@@ -310,12 +311,22 @@ func stopJobs(ctx context.Context, c *river.Client[pgx.Tx]) error {
 }
 
 // URL returns the address of the API.
-func (s *Server) URL() string {
+func (s *Server) URL() string { return s.urlOf(s.apiListener) }
+
+// StorageURL returns the address of the S3 endpoint; empty without one.
+func (s *Server) StorageURL() string {
+	if s.storageListener == nil {
+		return ""
+	}
+	return s.urlOf(s.storageListener)
+}
+
+func (s *Server) urlOf(l net.Listener) string {
 	scheme := "http://"
 	if s.cfg.TLS.Cert != "" {
 		scheme = "https://"
 	}
-	return scheme + s.apiListener.Addr().String()
+	return scheme + l.Addr().String()
 }
 
 // NodeURL returns the address of the node API.

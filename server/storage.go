@@ -6,6 +6,11 @@ import (
 	"path/filepath"
 
 	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/api/rest/middleware"
+	"github.com/gpuaas/gpuaas/api/rest/request"
+	"github.com/gpuaas/gpuaas/api/s3"
+	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/blob/open"
 )
@@ -38,4 +43,29 @@ func (s *Server) askStorage(context.Context) (rest.Status, string) {
 		return rest.Degraded, "the object store failed its test: " + failure
 	}
 	return rest.OK, ""
+}
+
+// serveStorage starts the S3 endpoint, if it has an address. It does not use the public URL of the API: clients sign the domain
+// name that they use.
+func (s *Server) serveStorage(ctx context.Context, api *rest.Server) {
+	if s.storageListener == nil {
+		return
+	}
+	a := s.services[RoleAPI]
+	endpoint := &s3.Server{Config: s3.Config{
+		Storage: a.Storage, Keys: a.StorageKeys, May: rightsTo(func() policies.RoleTable { return s.policies.Latest().Roles }), Limits: api.Limiter(),
+		Region: cmp.Or(s.cfg.Profile.Region, s3.AnyRegion), Domain: s.cfg.StorageDomain, Log: s.cfg.Log, Clock: s.cfg.Clock,
+	}}
+	front := middleware.Front{Proxies: s.cfg.Front.Proxies}
+	server := middleware.NewHTTPServer(front.Handler(endpoint), s.cfg.Log)
+	s.group.Go(func() error { return serveHTTP(ctx, server, s.storageListener, func() {}) })
+}
+
+// rightsTo returns a function that decides as requests of the API are decided.
+func rightsTo(roles func() policies.RoleTable) func(string, identity.Caller) bool {
+	may := map[string]func(identity.Caller) bool{}
+	for _, operation := range s3.Operations() {
+		may[operation] = request.RightTo(operation, roles)
+	}
+	return func(operation string, c identity.Caller) bool { return may[operation](c) }
 }

@@ -190,6 +190,9 @@ func (s *Server) HTTPServer() *http.Server { return s.chain.Server(s.Handler()) 
 // ShareLimits exchanges rate limits with the other replicas until ctx ends.
 func (s *Server) ShareLimits(ctx context.Context) error { return s.chain.ShareLimits(ctx) }
 
+// Limiter returns the rate limits, for another listener.
+func (s *Server) Limiter() *middleware.Chain { return s.chain }
+
 // Metrics returns the metrics of the API.
 func (s *Server) Metrics() prometheus.Collector { return s.chain }
 

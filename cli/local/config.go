@@ -134,7 +134,7 @@ var serverVariables = []variable{
 // serverFlagNames are the flags of the server by name.
 var serverFlagNames = []string{
 	"environment", "listen", "log-level", "metrics-listen", "metrics-name", "node-host", "node-listen", "pprof-listen", "public-url", "ref", "relay-advertise", "relay-listen", "repository",
-	"roles", "source-name", "state-dir", "terminal-listen", "tls-cert", "tls-client-ca", "tls-key", "trusted-proxy",
+	"roles", "source-name", "state-dir", "storage-domain", "storage-listen", "terminal-listen", "tls-cert", "tls-client-ca", "tls-key", "trusted-proxy",
 }
 
 // flagVariables are the variables that give flags of the server their default.

@@ -28,10 +28,10 @@ const serverText = `Runs one or more roles of the server with an existing Postgr
 the Git repository that --repository names.`
 
 type serverFlags struct {
-	roles, environment, repository, ref, listen, nodeListen, metrics, stateDir, source, level string
-	publicURL, pprof, relayListen, relayAdvertise, terminalListen                             string
-	nodeHosts, proxies, metricsNames                                                          []string
-	tls                                                                                       server.TLS
+	roles, environment, repository, ref, listen, nodeListen, metrics, stateDir, source, level   string
+	publicURL, pprof, relayListen, relayAdvertise, terminalListen, storageListen, storageDomain string
+	nodeHosts, proxies, metricsNames                                                            []string
+	tls                                                                                         server.TLS
 }
 
 func NewServer() *cobra.Command {
@@ -58,6 +58,8 @@ func (f *serverFlags) add(cmd *cobra.Command) {
 	to.StringVar(&f.relayListen, "relay-listen", "127.0.0.1:8444", "address for the connections of agents in role terminal")
 	to.StringVar(&f.relayAdvertise, "relay-advertise", "", "name and port at which agents reach --relay-listen of this process; default: its address")
 	to.StringVar(&f.terminalListen, "terminal-listen", "127.0.0.1:8081", "address of the websockets of terminals in a process without role api")
+	to.StringVar(&f.storageListen, "storage-listen", "", "address of the S3 endpoint in role api; off by default")
+	to.StringVar(&f.storageDomain, "storage-domain", "", "domain name of the S3 endpoint, if BUCKET.NAME leads to it too")
 	to.StringSliceVar(&f.nodeHosts, "node-host", []string{"localhost", "127.0.0.1"}, "host names of the node API for agents")
 	to.StringVar(&f.tls.Cert, "tls-cert", os.Getenv("GPUAAS_TLS_CERT"), "PEM file of the API's certificate chain; without it the API is plain HTTP")
 	to.StringVar(&f.tls.Key, "tls-key", os.Getenv("GPUAAS_TLS_KEY"), "PEM file of its private key")
@@ -146,7 +148,7 @@ func (f serverFlags) config(ctx context.Context) (server.Config, error) {
 	return server.Config{
 		DatabaseURL: os.Getenv("DATABASE_URL"), DatabaseURLs: urls, Roles: roles, Environment: f.environment, Profile: profile,
 		NATS:   func() (*nats.Conn, error) { return natsd.Dial(os.Getenv("NATS_URL"), "gpuaas "+f.roles) },
-		Listen: f.listen, NodeListen: f.nodeListen, RelayListen: f.relayListen, RelayAdvertise: f.relayAdvertise, TerminalListen: f.terminalListen, MetricsListen: f.metrics, MetricsNames: f.metricsNames, PprofListen: f.pprof, TLS: f.tls, NodeHosts: f.nodeHosts,
+		Listen: f.listen, NodeListen: f.nodeListen, RelayListen: f.relayListen, RelayAdvertise: f.relayAdvertise, TerminalListen: f.terminalListen, StorageListen: f.storageListen, StorageDomain: f.storageDomain, MetricsListen: f.metrics, MetricsNames: f.metricsNames, PprofListen: f.pprof, TLS: f.tls, NodeHosts: f.nodeHosts,
 		SignIn: signIn, Payments: payments, Keys: keys, Credentials: credentials, Front: front, AgentDir: os.Getenv("GPUAAS_AGENT_DIR"), AuditArchive: os.Getenv("GPUAAS_AUDIT_ARCHIVE"), WithoutPortal: withoutPortal, StateDir: f.stateDir, Source: source, Log: log,
 	}, nil
 }

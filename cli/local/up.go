@@ -52,6 +52,7 @@ func NewUp() *cobra.Command {
 	f.BoolVar(&cfg.SimShell, "sim-shell", false, "shells of simulated nodes run on this computer, also while a listener is not on loopback")
 	f.StringVar(&cfg.Metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics")
 	f.StringVar(&cfg.IssuerListen, "issuer-listen", "127.0.0.1:8180", "address of the development issuer; loopback names only")
+	f.StringVar(&cfg.StorageListen, "storage-listen", "127.0.0.1:8480", "address of the S3 endpoint")
 	f.StringVar(&cfg.MailListen, "mail-listen", "127.0.0.1:8380", "address of the page with the e-mails; loopback names only")
 	f.StringVar(&cfg.PaymentsListen, "payments-listen", "127.0.0.1:8280", "address of the development payment provider; loopback names only")
 	f.IntVar(&cfg.SimNodes, "sim-nodes", -1, "number of simulated nodes (-1: the nodes of the fleet)")

@@ -88,6 +88,7 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 		{"Reference", url + "/api/docs"},
 		{"Jobs", url + rest.RiverPath + "/"},
 		{"Node API", i.server.NodeURL()},
+		{"S3 endpoint", i.server.StorageURL()},
 		{"Metrics", i.server.MetricsURL()},
 		{"Sign in", url + "/sign-in"},
 		{"Profile", profilePath},

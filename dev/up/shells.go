@@ -15,7 +15,7 @@ import (
 // startShells starts the SSH server of each simulated node. A login gets a shell on this computer, so there is none if other
 // computers reach the installation, unless the operator allows it.
 func (i *installation) startShells(ctx context.Context, wait *sync.WaitGroup, configs []agent.Config) {
-	if !i.cfg.SimShell && !onLoopback(i.cfg.Listen, i.cfg.NodeListen, i.cfg.RelayListen, i.cfg.Metrics, i.cfg.IssuerListen, i.cfg.PaymentsListen, i.cfg.MailListen) {
+	if !i.cfg.SimShell && !onLoopback(i.cfg.Listen, i.cfg.NodeListen, i.cfg.RelayListen, i.cfg.Metrics, i.cfg.IssuerListen, i.cfg.PaymentsListen, i.cfg.MailListen, i.cfg.StorageListen) {
 		return
 	}
 	for _, c := range configs {

@@ -46,6 +46,8 @@ type Config struct {
 	NodeListen  string
 	RelayListen string
 	Metrics     string
+	// StorageListen is the address of the S3 endpoint.
+	StorageListen string
 	// IssuerListen is the address of the development issuer.
 	IssuerListen string
 	// PaymentsListen is the address of the development payment provider.
@@ -149,7 +151,7 @@ func (i *installation) start(ctx context.Context) error {
 		DatabaseURL: i.cluster.URL(), DatabaseURLs: i.roleURLs(),
 		NATS:  func() (*nats.Conn, error) { return i.bus.Connect("gpuaas") },
 		Roles: server.AllRoles(), Environment: i.cfg.Environment, Profile: i.profile,
-		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, RelayListen: cmp.Or(i.cfg.RelayListen, freePortOf(i.cfg.NodeListen)), MetricsListen: i.cfg.Metrics, Roam: true,
+		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, RelayListen: cmp.Or(i.cfg.RelayListen, freePortOf(i.cfg.NodeListen)), MetricsListen: i.cfg.Metrics, StorageListen: i.cfg.StorageListen, Roam: true,
 		NodeHosts: nodeHosts(i.cfg.NodeListen), SignIn: signIn, Payments: payments, Credentials: credentials,
 		AuditArchive: filepath.Join(dir, "audit"), ObjectsDir: filepath.Join(dir, "objects"), WithoutPortal: withoutPortal,
 		StateDir: filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,

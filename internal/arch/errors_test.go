@@ -20,6 +20,9 @@ var uncoded = map[string]string{
 	"api/rest/server.go NewWith":                      "a fault of the wiring: the process does not start",
 	"api/rest/request/operation.go OperationsOf":      "a fault of the contract or of the roles: the process does not start",
 	"platform/identity/oidc/oidctest/issuer.go serve": "simulates an unreachable provider, only in tests",
+	"api/s3/fault/fault.go status":                    "S3 has codes and statuses of its own; api/s3/errors.go maps ours to them",
+	"api/s3/fault/fault.go Status":                    "as above",
+	"api/s3/patient.go refusals":                      "replaces the errors of http.ServeContent",
 	"api/stream/client.go errSlow":                    "ends a stream without a reader; no response is sent",
 	"api/stream/client.go errFailed":                  "ends a stream; the status has been sent",
 }

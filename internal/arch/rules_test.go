@@ -79,7 +79,11 @@ var importRules = map[string][]string{
 		"services", "api/oapi", "api/openapi", "api/asyncapi", "api/stream", "platform", "product", "policies", "desired", "desired/revision", "observed",
 		"reconciler", "gitops", "jobs/nodetask", "web", "docs", "protocol",
 	},
-	"api/stream": {"api/oapi", "platform", "product", "policies", "desired", "observed"},
+	// Rights, rate limits and the headers of downloads are those of the REST API.
+	"api/s3":       {"api/rest", "api/s3/sigv4", "api/s3/fault", "platform", "product/storage", "policies"},
+	"api/s3/sigv4": {"api/s3/fault"},
+	"api/s3/fault": {},
+	"api/stream":   {"api/oapi", "platform", "product", "policies", "desired", "observed"},
 	// A rejected handshake is a problem of the API.
 	"api/terminal":        {"api/rest", "api/terminal/replay", "platform", "product", "policies"},
 	"api/terminal/replay": {},
@@ -143,7 +147,7 @@ var libraryRules = []struct {
 	// A shell on the local machine: for simulated nodes and tests.
 	{library: []string{"github.com/gliderlabs/ssh", "github.com/creack/pty"}, only: []string{"dev/simssh", "api/terminal"}},
 	// S3 is one adapter of a port.
-	{library: []string{"github.com/minio"}, only: []string{"product/storage/blob/s3"}},
+	{library: []string{"github.com/minio"}, only: []string{"product/storage/blob/s3", "api/s3"}}, // the endpoint only in its tests
 	// SMTP is one adapter of a port, and the server is for development and tests.
 	{library: []string{"github.com/wneessen/go-mail"}, only: []string{"platform/notification/smtp"}},
 	{library: []string{"github.com/emersion/go-smtp"}, only: []string{"dev/mail", "dev/up", "platform/notification/smtp"}},

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/api/rest/storage/attachment"
 	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -51,7 +52,7 @@ func (s *Handlers) SignStorageUrl(ctx context.Context, req oapi.SignStorageUrlRe
 		reply.Secret = true
 		return reply
 	}), signed.Request{
-		Method: method, Path: p, Life: time.Duration(request.Or(req.Body.ExpiresSeconds, 0)) * time.Second, Answer: answerOf, Seal: s.urlOf,
+		Method: method, Path: p, Life: time.Duration(request.Or(req.Body.ExpiresSeconds, 0)) * time.Second, Answer: attachment.Answer, Seal: s.urlOf,
 	})
 	if err != nil {
 		return nil, err
@@ -194,8 +195,8 @@ func (s *Handlers) archive(ctx context.Context, c identity.Caller, p objectpath.
 	return transfer(func(w http.ResponseWriter) error {
 		h := w.Header()
 		h.Set("Content-Type", "application/zip")
-		h.Set("Content-Disposition", disposition(name+".zip"))
-		confine(h)
+		h.Set("Content-Disposition", attachment.Disposition(name+".zip"))
+		attachment.Confine(h)
 		if request.IsHead(ctx) {
 			w.WriteHeader(http.StatusOK)
 			return nil

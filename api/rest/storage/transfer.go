@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/api/rest/storage/attachment"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/product/storage"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
@@ -105,7 +105,7 @@ func (s *Handlers) DownloadStorage(ctx context.Context, req oapi.DownloadStorage
 		return nil, err
 	}
 	scope := storage.ScopeOf(r.Caller)
-	at, elsewhere, err := s.Storage.SignedDownload(ctx, o, answerOf(o), s.Storage.Limits(scope.Tenant, scope.Project).SignedURL)
+	at, elsewhere, err := s.Storage.SignedDownload(ctx, o, attachment.Answer(o), s.Storage.Limits(scope.Tenant, scope.Project).SignedURL)
 	// A browser with a session receives the bytes from another origin, where there is one.
 	if err == nil && !elsewhere && r.ByCookie && s.Origin != "" {
 		elsewhere = true
@@ -125,7 +125,7 @@ func (s *Handlers) DownloadStorage(ctx context.Context, req oapi.DownloadStorage
 func (s *Handlers) send(ctx context.Context, r *http.Request, o storage.Object, content *blob.Reader) transfer {
 	return func(w http.ResponseWriter) error {
 		defer content.Close() //nolint:errcheck // it was read
-		setHeaders(w.Header(), o)
+		attachment.SetHeaders(w.Header(), o)
 		out := &patient{ResponseWriter: w, s: s}
 		http.ServeContent(out, preconditions(ctx, r), "", time.Time{}, content)
 		if out.failed != nil {
@@ -151,58 +151,6 @@ func preconditions(ctx context.Context, r *http.Request) *http.Request {
 		}
 	}
 	return send
-}
-
-// setHeaders makes a response that no browser executes, whatever a tenant has stored.
-func setHeaders(h http.Header, o storage.Object) {
-	h.Set("ETag", o.ETag())
-	for name, value := range answerOf(o) {
-		h.Set(name, value)
-	}
-	confine(h)
-	if o.SHA256 != nil {
-		h.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(o.SHA256)+":")
-	}
-}
-
-// answerOf returns the headers that also an object store adds to its response.
-func answerOf(o storage.Object) map[string]string {
-	return map[string]string{"Content-Type": shownType(o.MediaType), "Content-Disposition": disposition(o.Name)}
-}
-
-// confine makes a browser run nothing of a response.
-func confine(h http.Header) {
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "no-store")
-}
-
-// disposition names the file twice: for old clients in ASCII, and in UTF-8 (RFC 6266).
-func disposition(name string) string {
-	plain := strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' || strings.ContainsRune(`"\%`, r) {
-			return '_'
-		}
-		return r
-	}, name)
-	return `attachment; filename="` + plain + `"; filename*=UTF-8''` + strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
-}
-
-// safeTypes are the media types that a download may have. All others, such as HTML and SVG, are bytes.
-var safeTypes = map[string]bool{
-	"text/plain": true, "text/csv": true, "application/json": true, "application/pdf": true, "application/zip": true, "application/gzip": true,
-	"image/png": true, "image/jpeg": true, "image/gif": true, "image/webp": true, "audio/mpeg": true, "video/mp4": true, "video/webm": true,
-}
-
-func shownType(media string) string {
-	switch {
-	case !safeTypes[media]:
-		return "application/octet-stream"
-	case strings.HasPrefix(media, "text/"):
-		return media + "; charset=utf-8"
-	}
-	return media
 }
 
 // transfer replaces the generated response, which knows one status only.
