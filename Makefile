@@ -33,6 +33,9 @@ STEP_CA := bin/step-ca-$(shell sed -n 's,^.*smallstep/certificates v\([0-9.]*\) 
 # A real S3 server for tests of the object store, in its own module. Tests build it where it is missing.
 VERSITYGW := bin/versitygw-$(shell sed -n 's,^.*versity/versitygw v\([0-9.]*\).*,\1,p' tools/versitygw/go.mod)
 
+# An S3 tool for tests of the S3 endpoint, in its own module. The others are packages.
+S5CMD := bin/s5cmd-$(shell sed -n 's,^.*peak/s5cmd/v2 v\([0-9.]*\).*,\1,p' tools/s5cmd/go.mod)
+
 # A real identity provider for tests of the sign-in, from its distribution.
 KEYCLOAK_VERSION := 26.5.6
 KEYCLOAK         := bin/keycloak-$(KEYCLOAK_VERSION)
@@ -113,6 +116,10 @@ test-keycloak: $(KEYCLOAK) ## Test the sign-in with a real Keycloak (needs Java 
 test-s3: $(VERSITYGW) ## Test the S3 driver of the object store with a real S3 server
 	GPUAAS_TEST_S3=$(CURDIR)/$(VERSITYGW) $(GO) test -count=1 -tags $(TAGS) ./product/storage/blob/s3 ./product/storage/blob/open
 
+test-s3-clients: $(S5CMD) ## Test the S3 endpoint with aws-cli, boto3, rclone and s5cmd
+	@scripts/install-deps.sh --storage
+	GPUAAS_TEST_S5CMD=$(CURDIR)/$(S5CMD) GPUAAS_TEST_S3_CLIENTS=$(CURDIR)/bin/s3-clients $(GO) test -count=1 -tags $(TAGS) -run RealClients ./api/s3
+
 test-real: ## Test with the real counterparts, and print which were reached
 	@MAKE='$(MAKE)' scripts/test-real.sh
 
@@ -185,6 +192,11 @@ $(VERSITYGW): tools/versitygw/go.mod tools/versitygw/go.sum
 	@echo "building $@, once (about a minute)"
 	@mkdir -p bin
 	@cd tools/versitygw && $(GO) build -o ../../$@ github.com/versity/versitygw/cmd/versitygw
+
+$(S5CMD): tools/s5cmd/go.mod tools/s5cmd/go.sum
+	@echo "building $@, once"
+	@mkdir -p bin
+	@cd tools/s5cmd && $(GO) build -o ../../$@ github.com/peak/s5cmd/v2
 
 $(KEYCLOAK):
 	@scripts/keycloak.sh $(KEYCLOAK_VERSION)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a private cluster needs besides Go: the server
 # binaries of PostgreSQL; with --browser also the Chromium that the end-to-end
-# tests sign in with, with --rig the tools that boot Debian containers. Prints nothing
+# tests sign in with, with --rig the tools that boot Debian containers, with --storage the
+# S3 tools of the tests of the S3 endpoint. Prints nothing
 # if they are installed; prints one line and fails if it cannot install them.
 set -euo pipefail
 
@@ -104,4 +105,22 @@ if wants --rig && [ "$(uname)" = Linux ] && [ "$(id -u)" -eq 0 ] && command -v a
 		fetch "mmdebstrap systemd-container iproute2 util-linux rsync"
 		break
 	done
+fi
+
+# The S3 tools that the tests of the S3 endpoint run: rclone of the distribution, and aws-cli and boto3 in an environment of
+# their own.
+if wants --storage; then
+	if ! command -v rclone >/dev/null; then
+		need="rclone is"
+		fetch rclone rclone rclone rclone
+	fi
+	clients="$(dirname "$0")/../bin/s3-clients"
+	if [ ! -x "$clients/bin/aws" ]; then
+		echo "installing aws-cli and boto3 in bin/s3-clients" >&2
+		python3 -m venv "$clients" && quietly "$clients/bin/pip" install --quiet awscli==1.46.3 boto3==1.44.8 || {
+			rm -rf "$clients"
+			echo "aws-cli and boto3 are needed: install Python 3 with venv, and reach PyPI" >&2
+			exit 1
+		}
+	fi
 fi
