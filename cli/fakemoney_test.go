@@ -237,7 +237,7 @@ func fakeStatement() month {
 		Usage: []oapi.StatementUsage{{
 			ProjectId: id(2), Project: "default", Sku: "h100-80gb", AllocationId: id(41), Gpus: 2, Seconds: 600, GrossMinor: 96, CostMinor: 96,
 		}},
-		Movements: []oapi.StatementMovement{{OccurredAt: birth, Kind: "topup", Reference: "pi_1", TransferId: id(61), AmountMinor: 99000}},
+		Storage: []oapi.StatementStorage{}, Movements: []oapi.StatementMovement{{OccurredAt: birth, Kind: "topup", Reference: "pi_1", TransferId: id(61), AmountMinor: 99000}},
 	}}
 }
 

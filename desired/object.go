@@ -19,18 +19,19 @@ type Kind string
 
 // The kinds in the sequence in which a revision is applied. Pruning uses the reverse sequence.
 const (
-	KindEnvironment Kind = "Environment"
-	KindPolicy      Kind = "Policy"
-	KindRole        Kind = "Role"
-	KindSKU         Kind = "SKU"
-	KindOSImage     Kind = "OSImage"
-	KindNode        Kind = "Node"
-	KindAllocation  Kind = "Allocation"
+	KindEnvironment  Kind = "Environment"
+	KindPolicy       Kind = "Policy"
+	KindRole         Kind = "Role"
+	KindSKU          Kind = "SKU"
+	KindOSImage      Kind = "OSImage"
+	KindStorageClass Kind = "StorageClass"
+	KindNode         Kind = "Node"
+	KindAllocation   Kind = "Allocation"
 )
 
 // Kinds lists the kinds in the sequence in which they are applied.
 func Kinds() []Kind {
-	return []Kind{KindEnvironment, KindPolicy, KindRole, KindSKU, KindOSImage, KindNode, KindAllocation}
+	return []Kind{KindEnvironment, KindPolicy, KindRole, KindSKU, KindOSImage, KindStorageClass, KindNode, KindAllocation}
 }
 
 // Owner is the side that may write an object.
@@ -90,10 +91,14 @@ type Object struct {
 
 // ResourceType returns the type of the kind's objects in URNs.
 func (k Kind) ResourceType() string {
-	if k == KindOSImage {
+	switch k {
+	case KindOSImage:
 		return "os-image"
+	case KindStorageClass:
+		return "storage-class"
+	default:
+		return strings.ToLower(string(k))
 	}
-	return strings.ToLower(string(k))
 }
 
 // Name identifies an object. A tombstone may share its name with a live successor.

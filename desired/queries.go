@@ -61,10 +61,11 @@ const (
 	// A transaction locks lockSole before it writes a value that only one object may have.
 	lockSole   = `SELECT pg_advisory_xact_lock(hashtextextended('only one', 0))`
 	selectSole = selectObject + `
-		WHERE deleted_at IS NULL AND kind IN ('Policy', 'OSImage', 'Environment') AND CASE
+		WHERE deleted_at IS NULL AND kind IN ('Policy', 'OSImage', 'StorageClass', 'Environment') AND CASE
 			WHEN kind = 'Policy' THEN (spec->>'key') || ' at ' || (spec->>'scope')
 			WHEN kind = 'Environment' THEN 'the environment'
-			WHEN spec->>'default' = 'true' THEN 'the default image'
+			WHEN kind = 'StorageClass' AND spec->>'default' = 'true' THEN 'the default storage class'
+			WHEN kind = 'OSImage' AND spec->>'default' = 'true' THEN 'the default image'
 			END = ANY ($1::text[])
 		ORDER BY owner, uid`
 

@@ -26,6 +26,10 @@ func (o Object) claim() (c claim, claims bool) {
 		var i OSImage
 		claims = json.Unmarshal(o.Spec, &i) == nil && i.Default
 		c = claim{"the default image", "spec.default", CodeOnlyOne}
+	case KindStorageClass:
+		var class StorageClass
+		claims = json.Unmarshal(o.Spec, &class) == nil && class.Default
+		c = claim{"the default storage class", "spec.default", CodeOnlyOne}
 	case KindEnvironment:
 		c, claims = claim{"the environment", "kind", CodeOnlyOne}, true
 	case KindRole, KindSKU, KindNode, KindAllocation:

@@ -65,6 +65,19 @@ type OSImage struct {
 	Default bool `json:"default"`
 }
 
+// StorageClass is an offer to store the files of projects.
+type StorageClass struct {
+	DisplayName string `json:"displayName"`
+	// Of one GiB for 720 hours.
+	Price Price `json:"price"`
+	// GiB of each project that cost nothing.
+	FreeGiB int `json:"freeGiB"`
+	// Days from an empty balance to the deletion of the files, unless storage.grace_days is longer.
+	RetentionDays int `json:"retentionDays"`
+	// Exactly one storage class is the default. It applies to all projects.
+	Default bool `json:"default"`
+}
+
 // Node is one managed computer of the fleet.
 type Node struct {
 	// The SKU of its GPUs.
@@ -197,7 +210,7 @@ type GitSource struct {
 	Verify GitVerify `json:"verify"`
 }
 
-// Price is the price of one GPU for one hour.
+// Price is the price of one GPU for one hour, or of one GiB of files for 720 hours.
 type Price struct {
 	Currency    string `json:"currency"`
 	AmountMinor int64  `json:"amountMinor"`

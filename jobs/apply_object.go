@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/internal/riverjob"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/slots"
 	"github.com/gpuaas/gpuaas/reconciler"
@@ -76,6 +77,13 @@ func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object
 	case desired.KindOSImage:
 		return apply(o, gone, func(s desired.OSImage) error { return w.d.Catalog.DeclareImage(ctx, tx, o.UID, o.Name, s) },
 			func() error { return w.d.Catalog.RetireImage(ctx, tx, o.UID) })
+	case desired.KindStorageClass:
+		return apply(o, gone, func(s desired.StorageClass) error {
+			return w.priceStorage(ctx, tx, func() error { return w.d.Catalog.DeclareClass(ctx, tx, o.UID, o.Name, s) })
+		},
+			func() error {
+				return w.priceStorage(ctx, tx, func() error { return w.d.Catalog.RetireClass(ctx, tx, o.UID) })
+			})
 	case desired.KindNode:
 		node := ids.Node{UUID: o.UID.UUID}
 		return apply(o, gone, func(spec json.RawMessage) error { return w.d.NodeHealth.Declare(ctx, tx, node, o.Name, spec) },
@@ -90,6 +98,23 @@ func (w *applyObject) applySpec(ctx context.Context, tx pgx.Tx, o desired.Object
 	case desired.KindAllocation:
 	}
 	return fmt.Errorf("%s %s: no package applies this kind", o.Kind, o.Name)
+}
+
+// priceStorage changes a storage class, and meters all stored bytes at the price of the default class from now on.
+func (w *applyObject) priceStorage(ctx context.Context, tx pgx.Tx, change func() error) error {
+	if err := change(); err != nil {
+		return err
+	}
+	class, err := w.d.Catalog.DefaultClass(ctx, tx)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	metering.QueueStoragePrice(b, metering.StoragePrice{Class: class.Name, PriceMinor: class.PriceMinor, FreeBytes: class.FreeGiB * metering.GiB, Currency: class.Currency})
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("pricing stored bytes: %w", err)
+	}
+	return nil
 }
 
 // set applies a policy to the tenant, project or user that its scope named when it was first applied.
@@ -134,7 +159,7 @@ func apply[T any](o desired.Object, gone bool, declare func(T) error, retire fun
 // deleteSpec deletes the cached policies or roles after their object has changed.
 func (w *applyObject) deleteSpec(k desired.Kind) {
 	switch k {
-	case desired.KindSKU, desired.KindOSImage:
+	case desired.KindSKU, desired.KindOSImage, desired.KindStorageClass:
 		w.d.Catalog.Invalidate()
 		w.d.Hints.Send("catalog")
 	case desired.KindPolicy, desired.KindRole:

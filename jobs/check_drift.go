@@ -49,7 +49,7 @@ type checkDrift struct {
 func (w *checkDrift) Timeout(*river.Job[CheckDrift]) time.Duration { return checkWithin }
 
 func (w *checkDrift) Work(ctx context.Context, _ *river.Job[CheckDrift]) error {
-	for _, kind := range []desired.Kind{desired.KindPolicy, desired.KindRole, desired.KindSKU, desired.KindOSImage, desired.KindNode} {
+	for _, kind := range []desired.Kind{desired.KindPolicy, desired.KindRole, desired.KindSKU, desired.KindOSImage, desired.KindStorageClass, desired.KindNode} {
 		for after, more := "", true; more; {
 			var moves []plan.Drift
 			err := pgx.BeginFunc(ctx, w.d.DB, func(tx pgx.Tx) (err error) {
@@ -169,6 +169,10 @@ func (w *checkDrift) compare(ctx context.Context, tx pgx.Tx, kind desired.Kind, 
 		stored, err := w.d.Catalog.StoredImages(ctx, tx, names(objects))
 		all, err := forEach(encodedAs[desired.OSImage](objects), err, specOf(stored))
 		return oneDefault(all, objects), err
+	case desired.KindStorageClass:
+		stored, err := w.d.Catalog.StoredClasses(ctx, tx, names(objects))
+		all, err := forEach(encodedAs[desired.StorageClass](objects), err, specOf(stored))
+		return oneDefault(all, objects), err
 	case desired.KindNode:
 		return w.nodes(ctx, tx, objects)
 	case desired.KindEnvironment, desired.KindAllocation:
@@ -231,7 +235,7 @@ func names(objects []desired.Object) []string {
 func oneDefault(all differences, objects []desired.Object) differences {
 	claims := 0
 	for _, o := range objects {
-		var s desired.OSImage
+		var s struct{ Default bool }
 		if err := json.Unmarshal(o.Spec, &s); err == nil && s.Default {
 			claims++
 		}

@@ -65,6 +65,10 @@ var driftCases = map[desired.Kind]struct{ spec, edit, back, drift string }{
 		`{"displayName":"U","digest":"sha256:00","default":false}`,
 		`UPDATE os_images SET spec = spec || '{"digest": "sha256:66"}' WHERE name = 'o'`, `SELECT count(*) FROM os_images WHERE spec->>'digest' = 'sha256:00'`, "OSImage spec.digest: sha256:66, not sha256:00",
 	},
+	desired.KindStorageClass: {
+		`{"displayName":"S","price":{"currency":"EUR","amountMinor":3},"freeGiB":5,"retentionDays":14,"default":false}`,
+		`UPDATE storage_classes SET spec = spec || '{"freeGiB": 9}' WHERE name = 'o'`, `SELECT count(*) FROM storage_classes WHERE (spec->>'freeGiB')::int = 5`, "StorageClass spec.freeGiB: 9, not 5",
+	},
 	desired.KindNode: {
 		`{"sku":"h100","region":"eu1","onboarding":"manual","gpus":2,"cordoned":true}`,
 		`UPDATE nodes SET spec = spec || '{"cordoned": false}' WHERE name = 'o'`, `SELECT count(*) FROM nodes WHERE name = 'o' AND cordoned`, "Node spec.cordoned: false, not true",

@@ -279,12 +279,13 @@ func TestCarry(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for kind, c := range map[desired.Kind]struct{ spec, table string }{
-		desired.KindSKU:         {`{"displayName":"A","gpuModel":"A100","memoryGiB":40,"isolation":"host_user","maxGPUs":4,"active":true,"price":{"currency":"EUR","amountMinor":5}}`, "sku_catalog"},
-		desired.KindOSImage:     {`{"displayName":"U","digest":"sha256:00","default":false}`, "os_images"},
-		desired.KindNode:        {`{"sku":"h100","region":"eu1","onboarding":"manual","gpus":2}`, "nodes"},
-		desired.KindPolicy:      {`{"key":"allocation.max_concurrent_per_user","scope":"platform","value":3}`, "policy_values"},
-		desired.KindRole:        {`{"operations":["*"]}`, "observed_objects"},
-		desired.KindEnvironment: {`{"vendor":"v"}`, "observed_objects"},
+		desired.KindSKU:          {`{"displayName":"A","gpuModel":"A100","memoryGiB":40,"isolation":"host_user","maxGPUs":4,"active":true,"price":{"currency":"EUR","amountMinor":5}}`, "sku_catalog"},
+		desired.KindOSImage:      {`{"displayName":"U","digest":"sha256:00","default":false}`, "os_images"},
+		desired.KindStorageClass: {`{"displayName":"S","price":{"currency":"EUR","amountMinor":3},"freeGiB":5,"retentionDays":14,"default":true}`, "storage_classes"},
+		desired.KindNode:         {`{"sku":"h100","region":"eu1","onboarding":"manual","gpus":2}`, "nodes"},
+		desired.KindPolicy:       {`{"key":"allocation.max_concurrent_per_user","scope":"platform","value":3}`, "policy_values"},
+		desired.KindRole:         {`{"operations":["*"]}`, "observed_objects"},
+		desired.KindEnvironment:  {`{"vendor":"v"}`, "observed_objects"},
 	} {
 		args := b.declare(kind, "thing", c.spec)
 		if diff := b.twice(args); !strings.Contains(diff, "+ "+c.table+" ") || !strings.Contains(diff, "+ observed_objects ") {

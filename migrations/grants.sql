@@ -74,6 +74,7 @@ BEGIN
 		('sku_catalog',              'r',    '',    'r',    'raw',  '',     ''),
 		('sku_prices',               'r',    '',    'r',    'raw',  '',     ''),
 		('os_images',                'r',    '',    'r',    'raw',  '',     ''),
+		('storage_classes',          'r',    '',    'r',    'raw',  '',     ''),
 
 		('audit_logs',               'ra',   'a',   'ra',   'ra',   '',     'a'), -- append-only
 		('audit_seals',              '',     '',    '',     'ra',   '',     ''), -- append-only
@@ -115,6 +116,8 @@ BEGIN
 		('usage_ticks',              'r',    '',    'r',    'ra',   '',     ''), -- append-only
 		('usage_passes',             'r',    '',    '',     'ra',   '',     ''), -- append-only
 		('usage_credits',            'r',    '',    '',     'ra',   '',     ''), -- append-only
+		('usage_storage_price',      'r',    '',    'r',    'raw',  '',     ''),
+		('usage_storage',            'r',    '',    'r',    'raw',  '',     ''), -- the API writes by metering_store
 
 		('balance_notices',          'r',    '',    '',     'raw',  '',     ''),
 
@@ -210,6 +213,7 @@ GRANT USAGE ON SEQUENCE river.river_job_id_seq TO gpuaas_api, gpuaas_reconcile, 
 
 -- SECURITY DEFINER functions.
 GRANT EXECUTE ON FUNCTION mark_due TO gpuaas_api, gpuaas_node, gpuaas_reconcile, gpuaas_work;
+GRANT EXECUTE ON FUNCTION metering_store TO gpuaas_api, gpuaas_work;
 GRANT EXECUTE ON FUNCTION make_partitions, drop_partitions, ledger_await_transfers TO gpuaas_work;
 
 -- A role reads the sealed keys of its own purposes; platform/secret/keystore has the same list. The owner of the schema

@@ -63,7 +63,7 @@ func driftRules(v policies.View) map[desired.Kind]plan.Rule {
 	for kind, key := range map[desired.Kind]policies.TextKey{
 		desired.KindEnvironment: policies.GitOpsDriftPolicyEnvironment, desired.KindPolicy: policies.GitOpsDriftPolicyPolicy,
 		desired.KindRole: policies.GitOpsDriftPolicyRole, desired.KindSKU: policies.GitOpsDriftPolicySKU, desired.KindOSImage: policies.GitOpsDriftPolicyOSImage,
-		desired.KindNode: policies.GitOpsDriftPolicyNode, desired.KindAllocation: policies.GitOpsDriftPolicyAllocation,
+		desired.KindStorageClass: policies.GitOpsDriftPolicyStorageClass, desired.KindNode: policies.GitOpsDriftPolicyNode, desired.KindAllocation: policies.GitOpsDriftPolicyAllocation,
 	} {
 		rules[kind] = plan.Rule(v.String(key))
 	}

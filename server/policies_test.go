@@ -111,7 +111,7 @@ func policyReaders(c *policies.Client) map[string]func() any {
 		"platform/notification/webhook.MaxEndpointsFrom": func() any { return webhook.MaxEndpointsFrom(c)(caller.Tenant) },
 		"platform/billing.terms": func() any {
 			v := billing.PolicyFrom(c)(caller.Tenant, ids.Project{})
-			return []any{v.Minor(policies.BillingLowBalanceThresholdMinor), v.Int(policies.BillingLowBalanceReminderHours), v.Int(policies.BillingAutoReleaseGraceMinutes)}
+			return []any{v.Minor(policies.BillingLowBalanceThresholdMinor), v.Int(policies.BillingLowBalanceReminderHours), v.Int(policies.BillingAutoReleaseGraceMinutes), v.Int(policies.StorageGraceDays)}
 		},
 		"api/rest/middleware.LimitOf": func() any {
 			all := []any{}

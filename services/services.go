@@ -200,7 +200,7 @@ func New(c Config) (*Services, error) {
 	s.Signed = &signed.Service{Storage: s.Storage}
 	s.StorageKeys = &accesskey.Service{DB: c.DB, Identity: s.Identity, Seal: c.Keys.Seal, Clock: c.Clock}
 	s.addMoney(c)
-	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups}
+	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups, Storage: s.Storage}
 	s.addGitOps(c, schema)
 	return s, Required(*s, "Naming", "Clock", "Queue", "Credentials")
 }
@@ -265,7 +265,7 @@ func (s *Services) addMoney(c Config) {
 	}
 	s.AutoTopups = autotopup.New(s.Payments)
 	s.Billing = &billing.Service{
-		DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Running: s.Allocations, Desired: s.Desired.Store,
+		DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Running: s.Allocations, Files: s.Storage, Catalog: s.Catalog, Desired: s.Desired.Store,
 		Payments: s.Payments, Metrics: billing.NewMetrics(), Policies: c.Policies, Policy: billing.PolicyFrom(c.Policies), Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}
 	s.Statements = &billing.Statements{DB: c.DB, Identity: s.Identity, Ledger: s.Ledger, Metering: s.Metering, Clock: c.Clock}

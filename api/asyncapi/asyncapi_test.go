@@ -54,6 +54,9 @@ var good = map[string]map[string]any{
 	"fleet.agent_update_stopped":           {"version": "v1.4.0", "ring": 0, "nodes": 40, "has": 1, "lost": 2, "message": "2 of 2 nodes of ring 0 were lost: no report of v1.4.0 was accepted within 45s"},
 	"fleet.mass_action_stopped":            {"trip_id": id, "blocked": 2, "allowed": 2, "fleet": 10, "reason": "n7: GPU 1: slowed down by heat"},
 	"payments.reconcile_failed":            {"payment_session_id": id, "reason": "amount"},
+	"billing.storage_deletion_scheduled":   {"balance_minor": -3, "currency": "EUR", "stored_bytes": 9, "deletes_at": "2026-01-02T03:04:05Z", "days_left": 14},
+	"billing.storage_deletion_cancelled":   {"balance_minor": 9000, "currency": "EUR"},
+	"billing.storage_deleted":              {"balance_minor": -3, "currency": "EUR", "deleted_bytes": 9, "deleted_objects": 2},
 	"billing.balance_depleted":             {"balance_minor": -3, "currency": "EUR", "allocation_ids": []string{id}},
 }
 

@@ -30,7 +30,8 @@ const (
 // shortWords are the names of kinds that are no form of the kind itself.
 var shortWords = map[string]string{
 	"alloc": string(oapi.KindAllocation), "allocs": string(oapi.KindAllocation), "image": string(oapi.KindOSImage), "images": string(oapi.KindOSImage),
-	"env": string(oapi.KindEnvironment), "envs": string(oapi.KindEnvironment), "policies": string(oapi.KindPolicy),
+	"storageclasses": string(oapi.KindStorageClass),
+	"env":            string(oapi.KindEnvironment), "envs": string(oapi.KindEnvironment), "policies": string(oapi.KindPolicy),
 	"git-source": WordSource, "git-sources": WordSource, "rev": WordRevision, "revs": WordRevision, "drifts": WordDrift,
 }
 

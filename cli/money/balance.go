@@ -57,6 +57,9 @@ func balanceTable(b oapi.Balance) output.Table {
 
 // warnOf prints what the platform will do if the tenant does not top up.
 func warnOf(a *output.Console, b oapi.Balance) {
+	if b.FilesDeletedAt != nil {
+		a.Notify("%s All files are deleted at %s without a credit: gpuaas balance top-up AMOUNT", output.SymbolBad, output.FormatTime(*b.FilesDeletedAt))
+	}
 	switch {
 	case b.ReleasesAt != nil:
 		left := output.FormatSeconds(max(0, int64(b.ReleasesAt.Sub(a.Clock.Now())/time.Second)))

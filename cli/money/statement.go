@@ -31,10 +31,10 @@ func newStatementList(a *output.Console) *cobra.Command {
 }
 
 func monthTable(_ *output.Console, all ...oapi.StatementTotals) output.Table {
-	t := output.Table{Head: []string{"MONTH", "OPENING", "TOP-UPS", "USE", "CREDITS", "REFUNDS", "CORRECTIONS", "CLOSING", "STATE"}}
+	t := output.Table{Head: []string{"MONTH", "OPENING", "TOP-UPS", "USE", "FILES", "CREDITS", "REFUNDS", "CORRECTIONS", "CLOSING", "STATE"}}
 	for _, s := range all {
 		cells := []string{s.Month}
-		for _, m := range []int64{s.OpeningMinor, s.TopupsMinor, s.UsageMinor, s.CreditsMinor, s.RefundsMinor, s.AdjustmentsMinor, s.ClosingMinor} {
+		for _, m := range []int64{s.OpeningMinor, s.TopupsMinor, s.UsageMinor, s.StorageMinor, s.CreditsMinor, s.RefundsMinor, s.AdjustmentsMinor, s.ClosingMinor} {
 			cells = append(cells, output.ParseAmount(s.Currency, m))
 		}
 		t.Add("statement/"+s.Month, append(cells, final(s.Final))...)
@@ -129,6 +129,7 @@ func showStatement(ctx context.Context, a *output.Console, c *client.Client, mon
 		{"Opening", output.ParseAmount(s.Currency, s.OpeningMinor)},
 		{"Top-ups", output.ParseAmount(s.Currency, s.TopupsMinor)},
 		{"Use", output.ParseAmount(s.Currency, s.UsageMinor)},
+		{"Files", output.ParseAmount(s.Currency, s.StorageMinor)},
 		{"Credits", output.ParseAmount(s.Currency, s.CreditsMinor)},
 		{"Refunds", output.ParseAmount(s.Currency, s.RefundsMinor)},
 		{"Corrections", output.ParseAmount(s.Currency, s.AdjustmentsMinor)},
@@ -139,10 +140,14 @@ func showStatement(ctx context.Context, a *output.Console, c *client.Client, mon
 		used.Add("", output.CellText(u.Project), u.Sku, strconv.Itoa(u.Gpus), u.AllocationId.String(), output.FormatSeconds(u.Seconds), output.ParseAmount(s.Currency, u.GrossMinor),
 			output.OrDash(none(s.Currency, u.CreditedMinor)), output.ParseAmount(s.Currency, u.CostMinor))
 	}
+	stored := output.Table{Head: []string{"PROJECT", "BYTE-SECONDS", "COST"}}
+	for _, u := range s.Storage {
+		stored.Add("", output.CellText(u.Project), output.CellText(u.ByteSeconds), output.ParseAmount(s.Currency, u.CostMinor))
+	}
 	moved := output.Table{Head: []string{"AT", "KIND", "AMOUNT", "REFERENCE", "NOTE"}}
 	for _, m := range s.Movements {
 		moved.Add("", output.FormatTime(m.OccurredAt), string(m.Kind), output.ParseAmount(s.Currency, m.AmountMinor), output.CellText(m.Reference), output.CellText(output.ValueOrZero(m.Note)))
 	}
 	return a.Describe("statement/"+s.Month, map[string]json.RawMessage{"statement": got.Raw},
-		output.Section{Fields: facts}, output.Section{Title: "Use:", Table: used}, output.Section{Title: "All else:", Table: moved})
+		output.Section{Fields: facts}, output.Section{Title: "Use:", Table: used}, output.Section{Title: "Files:", Table: stored}, output.Section{Title: "All else:", Table: moved})
 }

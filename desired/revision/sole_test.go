@@ -25,6 +25,7 @@ var claims = []struct {
 }{
 	{desired.KindPolicy, `{"key":"gitops.poll_seconds","scope":"platform","value":30}`, "policy_invalid", "spec.key"},
 	{desired.KindOSImage, `{"default":true}`, "only_one", "spec.default"},
+	{desired.KindStorageClass, `{"default":true}`, "only_one", "spec.default"},
 	{desired.KindEnvironment, `{}`, "only_one", "kind"},
 }
 

@@ -95,13 +95,14 @@ func (o checked) label() string {
 
 // crossFields are the fields that rules between objects speak about.
 var crossFields = map[desired.Kind][]crossField{
-	desired.KindEnvironment: crossed(),
-	desired.KindPolicy:      crossed("spec.key", "spec.scope", "spec.value"),
-	desired.KindRole:        crossed("spec.operations"),
-	desired.KindSKU:         crossed("spec.isolation"),
-	desired.KindOSImage:     crossed("spec.default"),
-	desired.KindNode:        crossed("spec.sku", "spec.onboarding"),
-	desired.KindAllocation:  crossed(),
+	desired.KindEnvironment:  crossed(),
+	desired.KindPolicy:       crossed("spec.key", "spec.scope", "spec.value"),
+	desired.KindRole:         crossed("spec.operations"),
+	desired.KindSKU:          crossed("spec.isolation"),
+	desired.KindOSImage:      crossed("spec.default"),
+	desired.KindStorageClass: crossed("spec.default"),
+	desired.KindNode:         crossed("spec.sku", "spec.onboarding"),
+	desired.KindAllocation:   crossed(),
 }
 
 type crossField struct {

@@ -26,18 +26,20 @@ type rules struct {
 	users        map[string]set // nodes by the SKU they name
 	environments set
 	images       set // that are the default
+	classes      set // of storage
+	defaults     set // of these, that are the default
 	total        int // objects, with and without faults
 
 	touched  map[string]bool // names
 	set      map[string]bool // settings
-	only     bool            // environments or images
+	only     bool            // environments, images or storage classes
 	fresh    []*checked
 	findings []desired.Finding
 	broken   bool // some declarations could not be read, so no name is known to be missing
 }
 
 func newRules() *rules {
-	r := &rules{names: map[string]set{}, settings: map[string]set{}, users: map[string]set{}, environments: set{}, images: set{}}
+	r := &rules{names: map[string]set{}, settings: map[string]set{}, users: map[string]set{}, environments: set{}, images: set{}, classes: set{}, defaults: set{}}
 	r.reset()
 	return r
 }
@@ -103,6 +105,11 @@ func (r *rules) index(o *checked, into func(map[string]set, string, *checked)) {
 		if read[desired.OSImage](o).Default {
 			r.onlyOne(r.images, o, into)
 		}
+	case desired.KindStorageClass:
+		r.onlyOne(r.classes, o, into)
+		if read[desired.StorageClass](o).Default {
+			r.onlyOne(r.defaults, o, into)
+		}
 	case desired.KindPolicy:
 		spec := read[desired.Policy](o)
 		if _, fault := policies.Check(spec.Key, spec.Scope, spec.Value); fault != nil {
@@ -133,6 +140,10 @@ func (r *rules) check() []desired.Finding {
 	if r.only {
 		r.alone(r.environments, "kind", "a second environment", "one environment in a tree")
 		r.alone(r.images, "spec.default", "a second default image", "one image with default: true")
+		r.alone(r.defaults, "spec.default", "a second default storage class", oneClass)
+		if len(r.classes) > 0 && len(r.defaults) == 0 && !r.broken {
+			r.report(desired.CodeOnlyOne, r.classes.inOrder()[0], "spec.default", "no storage class is the default", oneClass)
+		}
 	}
 	for setting := range r.set {
 		r.setting(setting)
@@ -174,6 +185,8 @@ func (r *rules) check() []desired.Finding {
 	}
 	return sortFindings(r.findings)
 }
+
+const oneClass = "one storage class with default: true"
 
 func policyCode(f *policies.Fault) string {
 	if f.Code == errs.PolicyNotInForce {

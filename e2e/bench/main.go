@@ -116,6 +116,7 @@ func goals() []goal {
 		{"L4", money.Posting},
 		{"L5", money.Derivation},
 		{"L6", money.LimitedCreate},
+		{"B6", money.Storage},
 		{"C1", change.Validation},
 		{"C2", change.WholeCheck},
 		{"C3", change.WholeSource},

@@ -47,6 +47,9 @@ func (g Gatherer) Gather(ctx context.Context, q pg.Queryer, t preview.Touched) (
 	if err == nil && len(t.Nodes)+len(t.SKUs) > 0 {
 		err = g.addAllocations(ctx, q, t, &f)
 	}
+	if err == nil && len(t.FreeGiB) > 0 {
+		err = g.addStored(ctx, q, t, &f)
+	}
 	return f, err
 }
 
@@ -140,6 +143,20 @@ func (g Gatherer) addFleet(ctx context.Context, q pg.Queryer, t preview.Touched,
 	}
 	f.Burn, err = g.Metering.AllBurns(ctx, q)
 	return err
+}
+
+// addStored adds the bytes of all files, which a storage class prices.
+func (g Gatherer) addStored(ctx context.Context, q pg.Queryer, t preview.Touched, f *preview.Inputs) (err error) {
+	if f.Burn, err = g.Metering.AllBurns(ctx, q); err != nil {
+		return err
+	}
+	f.Stored = make(map[int64]int64, len(t.FreeGiB))
+	for _, free := range t.FreeGiB {
+		if f.Stored[free], err = g.Metering.AllStored(ctx, q, free*metering.GiB); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reportedNodes returns the nodes whose agents have reported at least once.

@@ -178,7 +178,7 @@ func (s *Service) consistent(ctx context.Context, tx pgx.Tx, o desired.Object) e
 		if fault := policies.CheckRole(o.Name, spec.Operations); fault != nil {
 			return errs.New(errs.SpecInvalid, "%s", fault.Message).At(fault.Field).Try("use %s", fault.Expected)
 		}
-	case desired.KindEnvironment, desired.KindSKU, desired.KindOSImage, desired.KindAllocation:
+	case desired.KindEnvironment, desired.KindSKU, desired.KindOSImage, desired.KindStorageClass, desired.KindAllocation:
 	}
 	return nil
 }

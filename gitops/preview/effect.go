@@ -36,7 +36,7 @@ func effectOf(m meant, f Inputs) effect {
 			e.removed[nodeID(o)] = true
 		case desired.KindSKU:
 			e.dropped[o.Name] = true
-		case desired.KindEnvironment, desired.KindPolicy, desired.KindRole, desired.KindOSImage, desired.KindAllocation:
+		case desired.KindEnvironment, desired.KindPolicy, desired.KindRole, desired.KindOSImage, desired.KindStorageClass, desired.KindAllocation:
 		}
 	}
 	changedNodes, changedSKUs := map[ids.Node]bool{}, map[string]bool{}
@@ -53,7 +53,7 @@ func effectOf(m meant, f Inputs) effect {
 			old, now := specOf[desired.SKU](p.Old), specOf[desired.SKU](p.New)
 			old.DisplayName = now.DisplayName
 			changedSKUs[p.New.Name] = old != now
-		case desired.KindEnvironment, desired.KindPolicy, desired.KindRole, desired.KindOSImage, desired.KindAllocation:
+		case desired.KindEnvironment, desired.KindPolicy, desired.KindRole, desired.KindOSImage, desired.KindStorageClass, desired.KindAllocation:
 		}
 	}
 	for _, a := range slices.SortedFunc(slices.Values(f.Allocations), func(a, b Allocation) int { return compareID(a.ID.UUID, b.ID.UUID) }) {

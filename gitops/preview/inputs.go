@@ -26,6 +26,7 @@ type Inputs struct {
 	Prices      map[string]Price       // the catalogue, by SKU
 	Stock       map[string]Stock       // the fleet's slots, by SKU
 	Burn        map[string]money.Minor // of all tenants, by currency
+	Stored      map[int64]int64        // bytes of all files above so many free GiB of each project
 	// Subjects maps the scopes of the touched policies to the ids that they name now; a scope without a
 	// subject names nothing. Applied maps them to the subjects to which they were applied first.
 	Subjects, Applied map[policies.Scope]policies.Scope
@@ -88,10 +89,11 @@ type Holder struct {
 
 // Touched names what facts are needed of.
 type Touched struct {
-	Nodes  []ids.Node
-	SKUs   []string
-	Caps   bool
-	Scopes []policies.Scope // of policies
+	Nodes   []ids.Node
+	SKUs    []string
+	Caps    bool
+	FreeGiB []int64          // of storage classes
+	Scopes  []policies.Scope // of policies
 }
 
 // Touch returns the names that a difference touches.
@@ -111,12 +113,15 @@ func Touch(d revision.Difference) Touched {
 			spec := specOf[desired.Policy](o)
 			t.Caps, t.Scopes = t.Caps || isCap(spec.Key), append(t.Scopes, policies.Scope(spec.Scope))
 		case desired.KindEnvironment, desired.KindRole, desired.KindOSImage, desired.KindAllocation:
+		case desired.KindStorageClass:
+			t.FreeGiB = append(t.FreeGiB, int64(specOf[desired.StorageClass](o).FreeGiB))
 		}
 	}
 	slices.SortFunc(t.Nodes, func(a, b ids.Node) int { return compareID(a.UUID, b.UUID) })
 	slices.Sort(t.SKUs)
 	slices.Sort(t.Scopes)
-	t.Nodes, t.SKUs, t.Scopes = slices.Compact(t.Nodes), slices.Compact(t.SKUs), slices.Compact(t.Scopes)
+	slices.Sort(t.FreeGiB)
+	t.Nodes, t.SKUs, t.Scopes, t.FreeGiB = slices.Compact(t.Nodes), slices.Compact(t.SKUs), slices.Compact(t.Scopes), slices.Compact(t.FreeGiB)
 	return t
 }
 

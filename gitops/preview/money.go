@@ -142,6 +142,7 @@ func (e effect) money() ([]MoneyChange, []desired.Finding) {
 		}
 		byTenant[a.Tenant].add(a.Currency, change)
 	}
+	e.storageBurn(burnAfter)
 	var currencies []string
 	for _, b := range []*book{capacityBefore, capacityAfter, burnBefore, burnAfter} {
 		currencies = slices.AppendSeq(currencies, maps.Keys(b.sums))

@@ -46,6 +46,8 @@ func sensitive(o desired.Object) bool {
 	case desired.KindPolicy:
 		key := specOf[desired.Policy](o).Key
 		return slices.ContainsFunc(sensitivePolicies, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	case desired.KindStorageClass: // it has the price of all files
+		return true
 	case desired.KindSKU, desired.KindOSImage, desired.KindNode, desired.KindAllocation:
 	}
 	return false

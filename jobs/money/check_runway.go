@@ -16,8 +16,8 @@ import (
 	"github.com/gpuaas/gpuaas/product/slots"
 )
 
-// checkRunway compares balances with burn rates. It notifies tenants with a short runway and
-// releases the allocations of tenants without a balance. A lost job costs one window: the next
+// checkRunway compares balances with burn rates. It notifies tenants with a short runway, releases the
+// allocations of tenants without a balance, and deletes their files after a grace time. A lost job costs one window: the next
 // accrual queues it again.
 type checkRunway struct {
 	river.WorkerDefaults[ledger.CheckRunway]
@@ -46,6 +46,7 @@ func (w *checkRunway) Work(ctx context.Context, job *river.Job[ledger.CheckRunwa
 		for _, t := range depleted {
 			failed = append(failed, w.deplete(ctx, t))
 		}
+		failed = append(failed, w.deleteFiles(ctx, some))
 		w.Hints.Send(event.Topic)
 	}
 	return errors.Join(failed...)
@@ -76,6 +77,22 @@ func (w *checkRunway) deplete(ctx context.Context, tenant ids.Tenant) error {
 	w.Hints.Send(slots.HintSlots)
 	w.Desired.Hint()
 	return nil
+}
+
+// deleteFiles deletes the files of the tenants whose deletion is due, those of each tenant in one commit.
+func (w *checkRunway) deleteFiles(ctx context.Context, tenants []ids.Tenant) error {
+	due, err := w.Billing.OverdueFiles(ctx, w.DB, tenants)
+	for _, tenant := range due {
+		deleted := false
+		err = errors.Join(err, w.step(ctx, func(tx pgx.Tx) (err error) {
+			deleted, err = w.Billing.DeleteFiles(ctx, tx, tenant)
+			return err
+		}))
+		if deleted {
+			w.Log.WarnContext(ctx, "files of a tenant without a balance deleted", "component", "billing", "tenant_id", tenant)
+		}
+	}
+	return err
 }
 
 func (w *checkRunway) step(ctx context.Context, do func(pgx.Tx) error) error {

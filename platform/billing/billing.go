@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
@@ -32,6 +33,10 @@ type Service struct {
 	Payments *payment.Service
 	// Running releases and lists the consumers of money. Only the process that checks balances needs it.
 	Running Running
+	// Files deletes the files of tenants without a balance, and Catalog has the time until then. Only the process that checks
+	// balances needs them.
+	Files   Files
+	Catalog *catalog.Service
 	// Desired stores the limits of tenants as Policy objects. Only limits need it.
 	Desired  *desired.Store
 	Policies *policies.Client

@@ -131,6 +131,11 @@ func (b Books) Faults() (all []string) {
 			f.Wrong, cmp.Or(f.Name, f.Account.String()), f.Tenant, f.Transfer, f.After+1, f.UpTo, f.Minor))
 	}
 	for _, d := range b.Usage {
+		if d.Allocation == (ids.Allocation{}) {
+			all = append(all, fmt.Sprintf("usage: files of project %s cost %d and were charged %d in the tick up to %s",
+				d.Project, d.Used, d.Charged, d.Tick.To.Format(time.RFC3339)))
+			continue
+		}
 		all = append(all, fmt.Sprintf("usage: allocation %s used %d and was charged %d in the tick up to %s",
 			d.Allocation, d.Used, d.Charged, d.Tick.To.Format(time.RFC3339)))
 	}

@@ -59,7 +59,7 @@ func (s *Service) Check(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) (d
 		}
 	}
 	rows = slices.DeleteFunc(rows, func(row noticeRow) bool { return len(running[row.tenant]) > 0 })
-	return depleted, s.notify(ctx, tx, rows, balances, nil)
+	return depleted, s.notify(ctx, tx, rows, balances, nil, files{})
 }
 
 // Deplete releases all active allocations of a tenant with an empty balance and queues the notice.
@@ -75,7 +75,7 @@ func (s *Service) Deplete(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (re
 			return nil, fmt.Errorf("releasing what %s can no longer pay: %w", tenant, err)
 		}
 	}
-	return released, s.notify(ctx, tx, rows, balances, released)
+	return released, s.notify(ctx, tx, rows, balances, released, files{})
 }
 
 // lockNotices locks the notice rows of the tenants before it reads their balances. A transaction that adds a
@@ -98,7 +98,7 @@ func (s *Service) lockNotices(ctx context.Context, tx pgx.Tx, tenants []ids.Tena
 }
 
 // notify computes the notices of each tenant and stores them with the new notice state.
-func (s *Service) notify(ctx context.Context, tx pgx.Tx, rows []noticeRow, balances map[ids.Tenant]ledger.Balance, released []string) error {
+func (s *Service) notify(ctx context.Context, tx pgx.Tx, rows []noticeRow, balances map[ids.Tenant]ledger.Balance, released []string, gone files) error {
 	tenants := make([]ids.Tenant, len(rows))
 	for i, row := range rows {
 		tenants[i] = row.tenant
@@ -107,13 +107,19 @@ func (s *Service) notify(ctx context.Context, tx pgx.Tx, rows []noticeRow, balan
 	if err != nil {
 		return err
 	}
-	var turns []turn
-	for _, row := range rows {
-		t := turn{noticeRow: row, currency: balances[row.tenant].Currency, released: released, Reading: Reading{
-			Balance: balances[row.tenant].Minor, Burn: burns[row.tenant], Released: len(released) > 0, Now: row.now,
+	all := make([]turn, len(rows))
+	for i, row := range rows {
+		all[i] = turn{noticeRow: row, currency: balances[row.tenant].Currency, released: released, gone: gone, Reading: Reading{
+			Balance: balances[row.tenant].Minor, Burn: burns[row.tenant], Released: len(released) > 0, FilesDeleted: gone.any, Now: row.now,
 			Terms: terms(s.Policy(row.tenant, ids.Project{})),
 		}}
-		if t.next, t.notices = Next(row.State, t.Reading); t.next != row.State || len(t.notices) > 0 {
+	}
+	if err := s.stored(ctx, tx, all); err != nil {
+		return err
+	}
+	var turns []turn
+	for _, t := range all {
+		if t.next, t.notices = Next(t.State, t.Reading); t.next != t.State || len(t.notices) > 0 {
 			turns = append(turns, t)
 		}
 	}
@@ -143,7 +149,7 @@ func (s *Service) state(ctx context.Context, tx pgx.Tx, turns []turn) error {
 			subject, payload := t.event(n)
 			s.queueNotice(b, t.tenant, t.sequence, subject, payload)
 		}
-		b.Queue(updateNotices, t.tenant, t.next.LowSince, t.next.LowNotifiedAt, t.next.PendingSince, t.next.ReleasesAt, t.next.DepletedAt, t.sequence)
+		b.Queue(updateNotices, t.tenant, t.next.LowSince, t.next.LowNotifiedAt, t.next.PendingSince, t.next.ReleasesAt, t.next.DepletedAt, t.sequence, t.next.FilesDeleteAt, t.next.FilesNotifiedAt)
 	}
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("emitting balance notices: %w", err)
@@ -161,8 +167,9 @@ func (s *Service) committed(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant
 
 func terms(v policies.View) Terms {
 	return Terms{
-		Threshold: v.Minor(policies.BillingLowBalanceThresholdMinor),
-		Reminder:  time.Duration(v.Int(policies.BillingLowBalanceReminderHours)) * time.Hour,
-		Grace:     time.Duration(v.Int(policies.BillingAutoReleaseGraceMinutes)) * time.Minute,
+		Threshold:  v.Minor(policies.BillingLowBalanceThresholdMinor),
+		Reminder:   time.Duration(v.Int(policies.BillingLowBalanceReminderHours)) * time.Hour,
+		Grace:      time.Duration(v.Int(policies.BillingAutoReleaseGraceMinutes)) * time.Minute,
+		FilesGrace: time.Duration(v.Int(policies.StorageGraceDays)) * day,
 	}
 }

@@ -29,7 +29,7 @@ func lockNoticeRows(ctx context.Context, tx pgx.Tx, tenants []ids.Tenant) (list 
 	b.Queue(insertNotices, which)
 	b.Queue(lockNotices, which).Query(func(rows pgx.Rows) error {
 		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (t noticeRow, err error) {
-			err = row.Scan(&t.tenant, &t.LowSince, &t.LowNotifiedAt, &t.PendingSince, &t.ReleasesAt, &t.DepletedAt, &t.sequence, &t.now)
+			err = row.Scan(&t.tenant, &t.LowSince, &t.LowNotifiedAt, &t.PendingSince, &t.ReleasesAt, &t.DepletedAt, &t.FilesDeleteAt, &t.FilesNotifiedAt, &t.sequence, &t.now)
 			return t, err
 		})
 		return err
@@ -49,6 +49,7 @@ type turn struct {
 	next              State
 	notices           []Notice
 	released, running []string // allocations
+	gone              files
 }
 
 // event returns the subject and the payload of a notice.
@@ -68,6 +69,8 @@ func (t turn) event(n Notice) (subject string, payload any) {
 		}
 	case ReleaseCleared:
 		return SubjectCleared, ReleaseClearedEvent{BalanceMinor: t.Balance, Currency: t.currency}
+	case FilesScheduled, FilesCancelled, FilesDeleted:
+		return t.filesEvent(n)
 	case Depleted:
 	}
 	return SubjectDepleted, DepletedEvent{BalanceMinor: t.Balance, Currency: t.currency, Allocations: t.released}

@@ -8,27 +8,32 @@ import (
 
 // State is the notice state of a tenant: the notices that were sent and still apply.
 type State struct {
-	LowSince      *time.Time // the crossing; nil while the balance is at the threshold or above
-	LowNotifiedAt *time.Time
-	PendingSince  *time.Time // release for lack of money is announced
-	ReleasesAt    *time.Time // as it was announced
-	DepletedAt    *time.Time // everything was released; nil since there is money again
+	LowSince        *time.Time // the crossing; nil while the balance is at the threshold or above
+	LowNotifiedAt   *time.Time
+	PendingSince    *time.Time // release for lack of money is announced
+	ReleasesAt      *time.Time // as it was announced
+	DepletedAt      *time.Time // everything was released; nil since there is money again
+	FilesDeleteAt   *time.Time // the files are deleted for lack of money
+	FilesNotifiedAt *time.Time // the last notice of it
 }
 
 // Reading is a tenant's money at a moment, and what policy makes of it.
 type Reading struct {
-	Balance  money.Minor
-	Burn     money.Minor // per hour
-	Released bool        // for lack of money, just now
-	Now      time.Time
+	Balance      money.Minor
+	Burn         money.Minor // per hour
+	Released     bool        // for lack of money, just now
+	Stored       int64       // bytes of files that cost something; read only without a balance
+	FilesDeleted bool        // for lack of money, just now
+	Now          time.Time
 	Terms
 }
 
 // Terms are the policy values that decide about notices.
 type Terms struct {
-	Threshold money.Minor   // below it the balance is low
-	Reminder  time.Duration // until the notice of a low balance is repeated
-	Grace     time.Duration // a shorter runway is announced
+	Threshold  money.Minor   // below it the balance is low
+	Reminder   time.Duration // until the notice of a low balance is repeated
+	Grace      time.Duration // a shorter runway is announced
+	FilesGrace time.Duration // from an empty balance to the deletion of files
 }
 
 // Notice is the type of a balance notice.
@@ -58,6 +63,9 @@ func Next(s State, r Reading) (State, []Notice) {
 		notices = append(notices, Depleted)
 	case r.Balance > 0:
 		s.DepletedAt = nil
+	}
+	if n := s.files(r); n != "" {
+		notices = append(notices, n)
 	}
 	return s, notices
 }

@@ -152,3 +152,55 @@ func TestNoticesFollowTheMoney(t *testing.T) {
 		}
 	})
 }
+
+// The files of a tenant without a balance are deleted after the grace time, with notices before, and a credit cancels it.
+func TestFilesOfATenantWithoutABalance(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	type look struct {
+		after   time.Duration
+		balance money.Minor
+		stored  int64
+		deleted bool
+		want    billing.Notice
+	}
+	for name, looks := range map[string][]look{
+		"nothing that costs something": {{0, 0, 0, false, ""}},
+		"scheduled, repeated at 7, 3 and 1 days, and deleted": {
+			{0, 0, 1, false, billing.FilesScheduled},
+			{6 * day, -1, 1, false, ""},
+			{7 * day, -1, 1, false, billing.FilesScheduled},
+			{8 * day, -1, 1, false, ""},
+			{11 * day, -1, 1, false, billing.FilesScheduled},
+			{13 * day, -1, 1, false, billing.FilesScheduled},
+			{13*day + time.Hour, -1, 1, false, ""},
+			{14 * day, -1, 1, true, billing.FilesDeleted},
+			{14*day + time.Hour, -1, 1, false, ""},
+			{15 * day, -1, 0, false, ""},
+			{16 * day, -1, 1, false, billing.FilesScheduled},
+		},
+		"late notices are one":               {{0, 0, 1, false, billing.FilesScheduled}, {13*day + time.Hour, -1, 1, false, billing.FilesScheduled}, {13*day + 2*time.Hour, -1, 1, false, ""}},
+		"a credit cancels it":                {{0, 0, 1, false, billing.FilesScheduled}, {day, 1, 1, false, billing.FilesCancelled}, {2 * day, 1, 1, false, ""}, {3 * day, 0, 1, false, billing.FilesScheduled}},
+		"the tenant deletes the files":       {{0, 0, 1, false, billing.FilesScheduled}, {day, 0, 0, false, billing.FilesCancelled}, {2 * day, 0, 0, false, ""}},
+		"a credit after the deletion is not": {{0, 0, 1, false, billing.FilesScheduled}, {14 * day, 0, 1, true, billing.FilesDeleted}, {15 * day, 5000, 1, false, ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			terms := billing.Terms{FilesGrace: 14 * day}
+			var s billing.State
+			for i, l := range looks {
+				r := billing.Reading{Balance: l.balance, Stored: l.stored, FilesDeleted: l.deleted, Now: t0.Add(l.after), Terms: terms}
+				var all []billing.Notice
+				s, all = billing.Next(s, r)
+				files := slices.DeleteFunc(slices.Clone(all), func(n billing.Notice) bool { return n == billing.LowBalance })
+				if got := slices.Concat(files, []billing.Notice{""})[0]; got != l.want || len(files) > 1 {
+					t.Errorf("reading %d returns %v, want %q", i, files, l.want)
+				}
+				r.FilesDeleted = false
+				if _, again := billing.Next(s, r); len(again) > 0 {
+					t.Errorf("reading %d repeated returns %v", i, again)
+				}
+			}
+		})
+	}
+}

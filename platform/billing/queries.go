@@ -10,17 +10,22 @@ const (
 		ORDER BY org ON CONFLICT DO NOTHING`
 
 	lockNotices = `
-		SELECT org_id, low_since, low_notified_at, pending_since, releases_at, depleted_at, sequence, clock_timestamp()
+		SELECT org_id, low_since, low_notified_at, pending_since, releases_at, depleted_at, storage_deletes_at, storage_notified_at, sequence, clock_timestamp()
 		FROM balance_notices WHERE org_id = ANY ($1::uuid[]) ORDER BY org_id FOR UPDATE`
 
 	updateNotices = `
 		UPDATE balance_notices
-		SET low_since = $2, low_notified_at = $3, pending_since = $4, releases_at = $5, depleted_at = $6, sequence = $7
+		SET low_since = $2, low_notified_at = $3, pending_since = $4, releases_at = $5, depleted_at = $6, sequence = $7, storage_deletes_at = $8, storage_notified_at = $9
 		WHERE org_id = $1`
 
 	// Tenants with a notice that may no longer apply.
 	selectPendingNotices = `
-		SELECT org_id FROM balance_notices WHERE low_since IS NOT NULL OR pending_since IS NOT NULL OR depleted_at IS NOT NULL`
+		SELECT org_id FROM balance_notices WHERE low_since IS NOT NULL OR pending_since IS NOT NULL OR depleted_at IS NOT NULL OR storage_deletes_at IS NOT NULL`
+
+	selectOverdueFiles = `
+		SELECT org_id FROM balance_notices WHERE org_id = ANY ($1::uuid[]) AND storage_deletes_at <= clock_timestamp() AND storage_notified_at < storage_deletes_at`
+
+	selectFilesDeletion = `SELECT storage_deletes_at FROM balance_notices WHERE org_id = $1 AND storage_notified_at < storage_deletes_at`
 
 	selectPending = `SELECT pending_since IS NOT NULL FROM balance_notices WHERE org_id = $1`
 )

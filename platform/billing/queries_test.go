@@ -10,6 +10,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"balance_notices"}, map[string]string{
 		"insertNotices": insertNotices, "lockNotices": lockNotices, "updateNotices": updateNotices, "selectPendingNotices": selectPendingNotices, "selectPending": selectPending,
+		"selectOverdueFiles": selectOverdueFiles, "selectFilesDeletion": selectFilesDeletion,
 	})
 }
 

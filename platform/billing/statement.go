@@ -35,6 +35,7 @@ type Totals struct {
 	Opening     money.Minor
 	TopUps      money.Minor // payments, and credit for tests
 	Usage       money.Minor // below zero
+	Storage     money.Minor // of files, below zero
 	Credits     money.Minor // fault credits
 	Refunds     money.Minor
 	Adjustments money.Minor
@@ -52,6 +53,8 @@ func (t *Totals) add(kind ledger.Kind, sum money.Minor) {
 		to = &t.TopUps
 	case ledger.Usage:
 		to = &t.Usage
+	case ledger.Storage:
+		to = &t.Storage
 	case ledger.FaultCredit:
 		to = &t.Credits
 	case ledger.RefundCardUnspent, ledger.RefundCardCharge, ledger.RefundLedger, ledger.RefundReversed, ledger.Dispute, ledger.DisputeReversed:

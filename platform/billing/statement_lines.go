@@ -22,12 +22,20 @@ type Statement struct {
 	Totals
 	Tenant    identity.Tenant
 	Uses      []Use
+	Stored    []Stored
 	Movements []ledger.Entry
 }
 
 // Use is the charged usage of one allocation in a month.
 type Use struct {
 	metering.Usage
+
+	ProjectName string
+}
+
+// Stored is the charged use of files of one project in a month.
+type Stored struct {
+	metering.StoredUse
 
 	ProjectName string
 }
@@ -69,6 +77,9 @@ func (s *Statements) Statement(ctx context.Context, tenant ids.Tenant, m time.Ti
 		if st.Uses, err = at.use(ctx, tenant, st.Totals); err != nil {
 			return err
 		}
+		if st.Stored, err = at.stored(ctx, tenant, st.Totals); err != nil {
+			return err
+		}
 		return at.Ledger.EachMovement(ctx, tenant, st.From, st.To, func(e ledger.Entry) error {
 			st.Movements = append(st.Movements, e)
 			return nil
@@ -96,15 +107,9 @@ func (s *Statements) totalsOf(ctx context.Context, tenant ids.Tenant, m time.Tim
 // use returns the usage that the ledger's entries of the month consist of. For the current month it ends
 // where charging has stopped.
 func (s *Statements) use(ctx context.Context, tenant ids.Tenant, t Totals) (all []Use, err error) {
-	to, err := s.Metering.ChargedTo(ctx, s.DB, tenant)
-	if err != nil {
+	to, err := s.chargedOf(ctx, tenant, t)
+	if err != nil || !to.After(t.From) {
 		return nil, err
-	}
-	if to.After(t.To) {
-		to = t.To
-	}
-	if !to.After(t.From) {
-		return nil, nil
 	}
 	q := metering.Query{Tenant: tenant, From: t.From, To: to, By: metering.ByAllocation}
 	err = s.Metering.EachUsage(ctx, q, func(u metering.Usage) error {
@@ -117,6 +122,36 @@ func (s *Statements) use(ctx context.Context, tenant ids.Tenant, t Totals) (all 
 	names, err := s.namesOf(ctx, all)
 	for i := range all {
 		all[i].ProjectName = names[all[i].Project.UUID]
+	}
+	return all, err
+}
+
+// chargedOf returns the end of the part of the month that is charged.
+func (s *Statements) chargedOf(ctx context.Context, tenant ids.Tenant, t Totals) (time.Time, error) {
+	to, err := s.Metering.ChargedTo(ctx, s.DB, tenant)
+	if to.After(t.To) {
+		to = t.To
+	}
+	return to, err
+}
+
+// stored returns the use of files that the ledger's entries of the month consist of, by project.
+func (s *Statements) stored(ctx context.Context, tenant ids.Tenant, t Totals) (all []Stored, err error) {
+	to, err := s.chargedOf(ctx, tenant, t)
+	if err != nil || !to.After(t.From) {
+		return nil, err
+	}
+	uses, err := s.Metering.StoredUses(ctx, metering.Query{Tenant: tenant, From: t.From, To: to})
+	if err != nil || len(uses) == 0 {
+		return nil, err
+	}
+	projects := make([]uuid.UUID, len(uses))
+	for i, u := range uses {
+		projects[i] = u.Project.UUID
+	}
+	names, err := s.Identity.NamesOf(ctx, s.DB, projects)
+	for _, u := range uses {
+		all = append(all, Stored{u, names[u.Project.UUID]})
 	}
 	return all, err
 }
@@ -134,6 +169,7 @@ func (t Totals) Sums() []Sum {
 	return []Sum{
 		{"Top-ups", t.TopUps},
 		{"Use", t.Usage},
+		{"Files", t.Storage},
 		{"Credits for faults of the platform", t.Credits},
 		{"Refunds", t.Refunds},
 		{"Corrections", t.Adjustments},

@@ -24,7 +24,9 @@ type Status struct {
 	ThresholdMinor money.Minor // below it the balance is low
 	// ReleasesAt is the time of the release of all allocations if nothing changes. It is nil while no
 	// release is announced.
-	ReleasesAt      *time.Time
+	ReleasesAt *time.Time
+	// FilesDeleteAt is the time of the deletion of all files if no credit arrives. It is nil while none is scheduled.
+	FilesDeleteAt   *time.Time
 	SpentMonthMinor money.Minor // since the month began, by UTC, charged or not yet
 }
 
@@ -49,6 +51,9 @@ func (s *Service) Status(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (
 	if st.SpentMonthMinor, err = s.Metering.SpentSince(ctx, q, tenant, ids.Project{}, month(now)); err != nil {
 		return Status{}, err
 	}
+	if st.FilesDeleteAt, err = filesDeleteAt(ctx, q, tenant); err != nil {
+		return Status{}, err
+	}
 	st.Low = st.BalanceMinor < st.ThresholdMinor
 	left, ends := runway(st.BalanceMinor, st.BurnMinor)
 	if !ends {
@@ -71,6 +76,15 @@ func announced(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (pending bo
 		return false, fmt.Errorf("reading the notices of %s: %w", tenant, err)
 	}
 	return pending, nil
+}
+
+// filesDeleteAt returns the time of the scheduled deletion of files.
+func filesDeleteAt(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (at *time.Time, err error) {
+	err = q.QueryRow(ctx, selectFilesDeletion, tenant).Scan(&at)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("reading the scheduled deletion of files of %s: %w", tenant, err)
+	}
+	return at, nil
 }
 
 // month returns the start of the month that contains now. Months are in UTC, as in the ledger.

@@ -8,7 +8,7 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"sku_catalog", "sku_prices", "os_images"}, map[string]string{
+	pgtest.Prepare(t, []string{"sku_catalog", "sku_prices", "os_images", "storage_classes"}, map[string]string{
 		"selectOffers":     selectOffers,
 		"selectSKU":        selectSKU,
 		"selectSKUs":       selectSKUs,
@@ -20,6 +20,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"upsertImage":      upsertImage,
 		"retireImage":      retireImage,
 		"selectImages":     selectImages,
-		"selectStoredSKUs": selectStoredSKUs, "selectStoredImages": selectStoredImages,
+		"selectStoredSKUs": selectStoredSKUs, "selectStoredImages": selectStoredImages, "selectClasses": selectClasses, "selectDefaultClass": selectDefaultClass,
+		"clearDefaultClass": clearDefaultClass, "upsertClass": upsertClass, "retireClass": retireClass, "selectStoredClasses": selectStoredClasses,
 	})
 }

@@ -40,7 +40,7 @@ func (h Holdings) add(m movement) Holdings {
 			return h
 		}
 		h, _ = h.use(-m.Amount)
-	case Usage:
+	case Usage, Storage:
 		var paid money.Minor
 		h, paid = h.use(-m.Amount)
 		h.Charged -= m.Amount
@@ -85,6 +85,6 @@ func QueueHoldings(b *pgx.Batch, tenant ids.Tenant, check func(Holdings) error) 
 // transfer for each tick.
 const selectHistory = `
 	SELECT kind, sum(amount_minor)::bigint FROM (
-		SELECT kind, amount_minor, seq, count(*) FILTER (WHERE kind <> 'usage') OVER (ORDER BY seq) AS after
+		SELECT kind, amount_minor, seq, count(*) FILTER (WHERE kind NOT IN ('usage', 'storage')) OVER (ORDER BY seq) AS after
 		FROM ledger_transfers WHERE org_id = $1
 	) t GROUP BY after, kind ORDER BY min(seq)`

@@ -22,6 +22,9 @@ func TestHoldings(t *testing.T) {
 		"promotional credit is used first": {
 			history: []movement{{TopUp, 50}, {TestCredit, 100}, {Usage, -120}}, paid: 30, charged: 120,
 		},
+		"files are used as allocations are": {
+			history: []movement{{TopUp, 50}, {TestCredit, 100}, {Storage, -110}, {Usage, -10}}, paid: 30, charged: 120,
+		},
 		"credit that came after the use leaves the paid part as it was": {
 			history: []movement{{TopUp, 50}, {Usage, -50}, {TestCredit, 100}}, promised: 100, charged: 50,
 		},

@@ -15,5 +15,5 @@ const selectFirst = `
 // its entries.
 const selectMovements = `
 	SELECT e.id, e.at, e.transfer_id, t.kind, t.reference, t.note, e.allocation_id, e.amount_minor, e.currency` + ofTenant + `
-		AND t.org_id = $1 AND t.kind <> 'usage' AND e.id > $4
+		AND t.org_id = $1 AND t.kind NOT IN ('usage', 'storage') AND e.id > $4
 	ORDER BY e.id LIMIT $5`

@@ -19,9 +19,10 @@ import (
 // Kind is the purpose of a transfer.
 type Kind string
 
-// The kinds. Only UsageStatement posts usage.
+// The kinds. Only UsageStatement posts usage, and StorageStatement storage.
 const (
 	Usage             Kind = "usage"
+	Storage           Kind = "storage" // stored bytes
 	TestCredit        Kind = "test_credit"
 	TopUp             Kind = "topup"
 	Adjustment        Kind = "adjustment"

@@ -76,7 +76,7 @@ func scanTick(row pgx.CollectableRow) (t Tick, err error) {
 	return Tick{From: at(from), To: at(to)}, err
 }
 
-// Charge posts the usage of a tick and returns the number of charged tenants. A tick is charged once,
+// Charge posts the usage of a tick and returns the number of transfers. A tick is charged once,
 // and only after all earlier ticks. If another pass is running, Charge does nothing and done is false. A crash before
 // the commit of tx leaves the tick uncharged, and the next pass charges it.
 func (s *Service) Charge(ctx context.Context, tx pgx.Tx, t Tick) (transfers int, done bool, err error) {
@@ -93,7 +93,11 @@ func (s *Service) Charge(ctx context.Context, tx pgx.Tx, t Tick) (transfers int,
 	if err := tx.QueryRow(ctx, chargeUsage, t.From.Unix(), t.To.Unix()).Scan(&transfers); err != nil {
 		return 0, false, fmt.Errorf("charging the tick up to %s: %w", t.To.Format(time.RFC3339), err)
 	}
-	return transfers, true, nil
+	var stored int
+	if err := tx.QueryRow(ctx, chargeStored, t.From.Unix(), t.To.Unix()).Scan(&stored); err != nil {
+		return 0, false, fmt.Errorf("charging stored bytes up to %s: %w", t.To.Format(time.RFC3339), err)
+	}
+	return transfers + stored, true, nil
 }
 
 func at(second int64) time.Time { return time.Unix(second, 0).UTC() }

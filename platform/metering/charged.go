@@ -10,9 +10,9 @@ import (
 )
 
 // Ticks are charged oldest first, so the last charged tick determines the time for all. A tenant
-// without intervals owes nothing yet.
+// without intervals and stored bytes owes nothing yet.
 const selectChargedTo = `
-	SELECT CASE WHEN EXISTS (SELECT FROM usage_records WHERE org_id = $1) THEN coalesce((SELECT max(to_s) FROM usage_passes), 0) ELSE metering_clock() END`
+	SELECT CASE WHEN EXISTS (SELECT FROM usage_records WHERE org_id = $1) OR EXISTS (SELECT FROM usage_storage WHERE org_id = $1) THEN coalesce((SELECT max(to_s) FROM usage_passes), 0) ELSE metering_clock() END`
 
 // ChargedTo is the moment up to which all that the tenant has used is charged;
 // 1970 while nothing is. What was used before it changes no more.
@@ -26,7 +26,9 @@ func (s *Service) ChargedTo(ctx context.Context, q pg.Queryer, tenant ids.Tenant
 
 const selectOwing = `
 	SELECT EXISTS (SELECT FROM usage_records WHERE org_id = $1
-		AND (end_s IS NULL OR end_s > start_s AND end_s > coalesce((SELECT max(to_s) FROM usage_passes), 0)))`
+		AND (end_s IS NULL OR end_s > start_s AND end_s > coalesce((SELECT max(to_s) FROM usage_passes), 0)))
+		OR EXISTS (SELECT FROM usage_storage WHERE org_id = $1 AND price_minor > 0
+			AND (rate > 0 AND end_s IS NULL OR owed > 0 AND coalesce(end_s, changed_s) > coalesce((SELECT max(to_s) FROM usage_passes), 0)))`
 
 // Owing reports whether a tenant has used something that is not charged yet.
 func (s *Service) Owing(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (owing bool, err error) {

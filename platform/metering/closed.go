@@ -29,8 +29,10 @@ func (s *Service) Open(ctx context.Context, of []ids.Allocation) ([]ids.Allocati
 	return list, nil
 }
 
-// inProject is the condition of ledger entries about usage of a project. It reads the intervals of one allocation.
-const inProject = `EXISTS (SELECT FROM usage_records u WHERE u.allocation_id = e.allocation_id AND u.org_id = $1 AND u.project_id = $8)`
+// inProject is the condition of ledger entries about usage of a project. It reads the intervals of one allocation. The
+// reference of a transfer for stored bytes ends with the project.
+const inProject = `(EXISTS (SELECT FROM usage_records u WHERE u.allocation_id = e.allocation_id AND u.org_id = $1 AND u.project_id = $8::uuid)
+	OR t.kind = 'storage' AND split_part(t.reference, ' ', 2) = $8::uuid::text)`
 
 // InProject selects the entries of a tenant's ledger that are about usage of one of its projects.
 func InProject(project ids.Project) ledger.Subset {
@@ -38,7 +40,7 @@ func InProject(project ids.Project) ledger.Subset {
 }
 
 const selectLag = `
-	SELECT coalesce(metering_clock() - coalesce((SELECT max(to_s) FROM usage_passes), (SELECT min(start_s) FROM usage_records)), 0)`
+	SELECT coalesce(metering_clock() - coalesce((SELECT max(to_s) FROM usage_passes), (SELECT least((SELECT min(start_s) FROM usage_records), (SELECT min(start_s) FROM usage_storage)))), 0)`
 
 // Lag returns the age of the oldest usage that is not charged.
 func (s *Service) Lag(ctx context.Context) (time.Duration, error) {

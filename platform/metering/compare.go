@@ -16,9 +16,10 @@ import (
 type Difference struct {
 	Tick       Tick
 	Account    uuid.UUID
-	Allocation ids.Allocation
-	Used       money.Minor // by the intervals
-	Charged    money.Minor // by the ledger
+	Allocation ids.Allocation // zero for stored bytes
+	Project    ids.Project    // of stored bytes
+	Used       money.Minor    // by the intervals
+	Charged    money.Minor    // by the ledger
 }
 
 // Compare derives every charged tick of [from, to) again from the intervals and compares it with the
@@ -53,6 +54,16 @@ func (s *Service) compare(ctx context.Context, t Tick, found []Difference) ([]Di
 	})
 	if err != nil {
 		return found, fmt.Errorf("deriving the tick up to %s: %w", t.To.Format(time.RFC3339), err)
+	}
+	d = Difference{Tick: t}
+	if rows, err = s.DB.Query(ctx, compareStored, t.From.Unix(), t.To.Unix()); err == nil {
+		_, err = pgx.ForEachRow(rows, []any{&d.Account, &d.Project.UUID, &d.Used, &d.Charged}, func() error {
+			found = append(found, d)
+			return nil
+		})
+	}
+	if err != nil {
+		return found, fmt.Errorf("deriving the stored bytes up to %s: %w", t.To.Format(time.RFC3339), err)
 	}
 	return found, nil
 }

@@ -53,7 +53,7 @@ const selectUncredited = `
 // ledger and of usage are the same days and months.
 const insertTicks = `
 	WITH span AS (
-		SELECT last.to_s AS after_s, coalesce(last.to_s, (SELECT start_s FROM usage_records ORDER BY start_s LIMIT 1)) AS from_s, metering_clock() AS to_s
+		SELECT last.to_s AS after_s, coalesce(last.to_s, least((SELECT start_s FROM usage_records ORDER BY start_s LIMIT 1), (SELECT start_s FROM usage_storage ORDER BY start_s LIMIT 1))) AS from_s, metering_clock() AS to_s
 		FROM (SELECT max(to_s) AS to_s FROM usage_ticks) AS last
 	), cuts AS (
 		SELECT to_s FROM span
@@ -116,33 +116,45 @@ const selectPasses = `
 // selectUsage has one statement for each key. Both ends of the window cut an interval; its cost is the
 // amount due between the cuts. The condition on the end has two parts, one for each index.
 var selectUsage = map[By]string{
-	ByAllocation: usageBy(`r.allocation_id::text`, `r.allocation_id::text`, ``, `$2::bigint`, `$3::bigint`),
-	ByProject:    usageBy(`r.project_id::text`, `r.project_id::text`, ``, `$2::bigint`, `$3::bigint`),
-	BySKU:        usageBy(`r.sku`, `r.sku`, ``, `$2::bigint`, `$3::bigint`),
-	ByUser:       usageBy(`coalesce(r.user_id::text, '')`, `coalesce(r.user_id::text, '')`, ``, `$2::bigint`, `$3::bigint`),
+	ByAllocation: usageBy(`r.allocation_id::text`, `r.allocation_id::text`, ``, `$2::bigint`, `$3::bigint`, ``),
+	ByProject:    usageBy(`r.project_id::text`, `r.project_id::text`, ``, `$2::bigint`, `$3::bigint`, `r.project_id::text`),
+	BySKU:        usageBy(`r.sku`, `r.sku`, ``, `$2::bigint`, `$3::bigint`, `'storage/' || r.class`),
+	ByUser:       usageBy(`coalesce(r.user_id::text, '')`, `coalesce(r.user_id::text, '')`, ``, `$2::bigint`, `$3::bigint`, `''::text`),
 	// An interval has a line for each day of UTC that it touches within the window.
 	ByDay: usageBy(dayOf(`to_timestamp(day.s)`), dayOf(`c.at`), `
 			CROSS JOIN LATERAL generate_series(greatest(r.start_s, $2::bigint) / 86400 * 86400, least(coalesce(r.end_s, now.s), $3::bigint) - 1, 86400) AS day(s)`,
-		`greatest($2::bigint, day.s)`, `least($3::bigint, day.s + 86400)`),
+		`greatest($2::bigint, day.s)`, `least($3::bigint, day.s + 86400)`, dayOf(`to_timestamp(day.s)`)),
 }
 
 func dayOf(at string) string { return `to_char(` + at + ` AT TIME ZONE 'UTC', 'YYYY-MM-DD')` }
 
-func usageBy(key, creditKey, join, from, to string) string {
+// The lines of stored bytes have another key, or none.
+func usageBy(key, creditKey, join, from, to, storedKey string) string {
+	columns := `r.allocation_id, r.project_id, r.user_id, r.sku, r.gpus, r.price_minor, r.currency, r.start_s, r.end_s`
+	stored := ``
+	if storedKey != "" {
+		stored = `
+		UNION ALL
+		SELECT ` + storedKey + ` COLLATE "C", NULL, r.project_id, NULL, 'storage', 0, r.price_minor, r.currency, r.start_s, r.end_s, 0, ` + storedCost(from, to) + `, 0,
+			` + sinceStart(`byte_seconds`, `bytes`, to) + ` - ` + sinceStart(`byte_seconds`, `bytes`, from) + `
+		FROM usage_storage r CROSS JOIN now` + join + `
+		WHERE r.org_id = $1 AND r.start_s < $3::bigint AND (r.end_s IS NULL OR r.end_s > $2::bigint) AND ($4::uuid IS NULL OR r.project_id = $4)
+			AND (r.owed > 0 OR r.rate > 0)`
+	}
 	return `
 	WITH now AS MATERIALIZED (
 		SELECT metering_now() AS s
 	), lines AS (
-		SELECT ` + key + ` COLLATE "C" AS key, r.*, ` + used(to) + ` - ` + used(from) + ` AS seconds,
-			` + due(used(to)) + ` - ` + due(used(from)) + ` AS cost, 0::bigint AS credit
+		SELECT ` + key + ` COLLATE "C" AS key, ` + columns + `, ` + used(to) + ` - ` + used(from) + ` AS seconds,
+			` + due(used(to)) + ` - ` + due(used(from)) + ` AS cost, 0::bigint AS credit, 0::numeric AS byte_seconds
 		FROM usage_records r CROSS JOIN now` + join + `
 		WHERE r.org_id = $1 AND r.start_s < $3::bigint AND (r.end_s IS NULL OR r.end_s > $2::bigint) AND ($4::uuid IS NULL OR r.project_id = $4)
 		UNION ALL
-		SELECT ` + creditKey + ` COLLATE "C", r.*, 0, 0, c.amount_minor
+		SELECT ` + creditKey + ` COLLATE "C", ` + columns + `, 0, 0, c.amount_minor, 0
 		FROM usage_credits c JOIN usage_records r ON r.id = c.record_id
-		WHERE c.org_id = $1 AND c.at >= to_timestamp($2::bigint) AND c.at < to_timestamp($3::bigint) AND ($4::uuid IS NULL OR r.project_id = $4)
+		WHERE c.org_id = $1 AND c.at >= to_timestamp($2::bigint) AND c.at < to_timestamp($3::bigint) AND ($4::uuid IS NULL OR r.project_id = $4)` + stored + `
 	)
-	SELECT key, currency, sum(seconds)::bigint, sum(seconds * gpus)::bigint, sum(cost)::bigint, sum(credit)::bigint,
+	SELECT key, currency, sum(seconds)::bigint, sum(seconds * gpus)::bigint, sum(cost)::bigint, sum(credit)::bigint, div(sum(byte_seconds), 1073741824)::bigint,
 		(array_agg(allocation_id))[1], (array_agg(project_id))[1], (array_agg(user_id))[1], min(sku), max(gpus), (array_agg(price_minor ORDER BY start_s DESC))[1],
 		min(start_s), CASE WHEN bool_or(end_s IS NULL) THEN NULL ELSE max(end_s) END
 	FROM lines WHERE key > $5 COLLATE "C" GROUP BY key, currency ORDER BY key LIMIT $6`
@@ -168,4 +180,5 @@ var selectIntervals = `
 	ORDER BY r.start_s, r.id LIMIT $7`
 
 const selectBurn = `
-	SELECT coalesce(sum(gpus * price_minor), 0)::bigint FROM usage_records WHERE org_id = $1 AND end_s IS NULL`
+	SELECT (coalesce((SELECT sum(gpus * price_minor) FROM usage_records WHERE org_id = $1 AND end_s IS NULL), 0)
+		+ coalesce((SELECT div(sum(rate), ` + storedPerHour + `) FROM usage_storage WHERE org_id = $1 AND end_s IS NULL AND rate > 0), 0))::bigint`

@@ -12,7 +12,7 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	ours := []string{"usage_records", "usage_ticks", "usage_passes", "usage_credits"}
+	ours := []string{"usage_records", "usage_ticks", "usage_passes", "usage_credits", "usage_storage", "usage_storage_price"}
 	pgtest.Prepare(t, ours, map[string]string{
 		"openInterval":              openInterval,
 		"closeInterval":             closeInterval,
@@ -42,9 +42,16 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectAllBurns":            selectAllBurns,
 		"selectCharged":             selectCharged,
 		"selectSpent":               selectSpent,
+		"storeBytes":                storeBytes,
+		"setStoragePrice":           setStoragePrice,
+		"selectStorageBurn":         selectStorageBurn,
+		"selectStorageBurns":        selectStorageBurns,
+		"selectPaying":              selectPaying,
+		"sumStored":                 sumStored,
+		"selectStoredUses":          selectStoredUses,
 	})
 	// Half of this one is the ledger's text.
-	pgtest.Prepare(t, append(ours, "ledger_accounts", "ledger_transfers", "ledger_entries"), map[string]string{"chargeUsage": chargeUsage, "compareUsage": compareUsage, "entriesInProject": ledger.Subset{Condition: inProject}.Statement()})
+	pgtest.Prepare(t, append(ours, "ledger_accounts", "ledger_transfers", "ledger_entries", "ledger_balances"), map[string]string{"chargeUsage": chargeUsage, "compareUsage": compareUsage, "chargeStored": chargeStored, "compareStored": compareStored, "repriceStored": repriceStored, "entriesInProject": ledger.Subset{Condition: inProject}.Statement()})
 }
 
 func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {

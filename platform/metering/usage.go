@@ -46,6 +46,7 @@ type Usage struct {
 	CostMinor   money.Minor // charged already or not yet
 	CreditMinor money.Minor // of it, fault credits
 	NetMinor    money.Minor
+	GiBSeconds  int64 // of stored bytes, whose cost is included; none by allocation
 
 	// Of an allocation alone.
 	Allocation ids.Allocation
@@ -108,16 +109,16 @@ func projectOrNull(p ids.Project) *uuid.UUID {
 
 func scanUsage(row pgx.CollectableRow, by By) (u Usage, err error) {
 	var of Usage
-	var user *uuid.UUID
+	var allocation, user *uuid.UUID // nil for stored bytes
 	var start int64
 	var end *int64
-	err = row.Scan(&u.Key, &u.Currency, &u.Seconds, &u.GPUSeconds, &u.CostMinor, &u.CreditMinor,
-		&of.Allocation.UUID, &of.Project.UUID, &user, &of.SKU, &of.GPUs, &of.PriceMinor, &start, &end)
+	err = row.Scan(&u.Key, &u.Currency, &u.Seconds, &u.GPUSeconds, &u.CostMinor, &u.CreditMinor, &u.GiBSeconds,
+		&allocation, &of.Project.UUID, &user, &of.SKU, &of.GPUs, &of.PriceMinor, &start, &end)
 	u.NetMinor = u.CostMinor - u.CreditMinor
 	if err != nil || by != ByAllocation {
 		return u, err
 	}
-	u.Allocation, u.Project, u.SKU, u.GPUs, u.PriceMinor, u.StartedAt = of.Allocation, of.Project, of.SKU, of.GPUs, of.PriceMinor, at(start)
+	u.Allocation.UUID, u.Project, u.SKU, u.GPUs, u.PriceMinor, u.StartedAt = *allocation, of.Project, of.SKU, of.GPUs, of.PriceMinor, at(start)
 	if user != nil {
 		u.User.UUID = *user
 	}
@@ -154,7 +155,7 @@ func plain(allocations []ids.Allocation) []uuid.UUID {
 	return list
 }
 
-// Burn returns the cost per hour of the tenant's open intervals.
+// Burn returns the cost per hour of the tenant's open intervals and stored bytes.
 func (s *Service) Burn(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (money.Minor, error) {
 	var burn money.Minor
 	if err := q.QueryRow(ctx, selectBurn, tenant.UUID).Scan(&burn); err != nil {

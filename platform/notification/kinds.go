@@ -179,6 +179,18 @@ func kinds() []kind {
 			`The balance is {{money .balance_minor .currency}}. {{len .allocation_ids}} allocations were released. Top it up to create new ones.`,
 		},
 		{
+			"storage_deletion_scheduled", event.StreamBilling, "billing.storage_deletion_scheduled", ofMoney, Critical, policies.NotificationBalanceDepletedEnabled, "billing", "Files will be deleted",
+			`The balance is {{money .balance_minor .currency}}. All files of the tenant are deleted at {{time .deletes_at}}, in {{.days_left}} days. Top it up before.`,
+		},
+		{
+			"storage_deletion_cancelled", event.StreamBilling, "billing.storage_deletion_cancelled", ofMoney, Info, policies.NotificationBalanceDepletedEnabled, "billing", "Files are not deleted",
+			`The balance is {{money .balance_minor .currency}}. The deletion of files is cancelled.`,
+		},
+		{
+			"storage_deleted", event.StreamBilling, "billing.storage_deleted", ofMoney, Critical, policies.NotificationBalanceDepletedEnabled, "billing", "Files were deleted",
+			`The balance is {{money .balance_minor .currency}}. {{.deleted_objects}} files and folders were deleted for good.`,
+		},
+		{
 			"balance_credited", event.StreamPayments, "payments.balance_credited", ofMoney, Info, "", "billing", "Balance was credited",
 			`A payment credited {{money .amount_minor .currency}} to the balance.`,
 		},

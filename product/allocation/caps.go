@@ -12,22 +12,24 @@ import (
 	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
-// live is the number and the cost per hour of a tenant's live allocations, active or not yet.
+// live is the number of a tenant's live allocations, active or not yet, and the cost per hour of these and of its stored files.
 type live struct {
 	user, project, tenant   int
 	projectBurn, tenantBurn money.Minor
 }
 
-// queueCaps counts the live allocations and fails the caller's transaction if one more exceeds a cap or
-// a spend limit. It checks the balance against the same count.
+// queueCaps counts the live allocations. One more must exceed no cap, no spend limit and not the balance.
 func queueCaps(b *pgx.Batch, a Allocation, l Limits) {
-	var have live
+	var have, stored live // stored: the cost of stored files
+	metering.QueueStorageBurns(b, a.Tenant, a.Project, &stored.projectBurn, &stored.tenantBurn)
 	b.Queue(countLive, a.Tenant, a.User, a.Project).QueryRow(func(row pgx.Row) error {
 		if err := row.Scan(&have.user, &have.project, &have.tenant, &have.projectBurn, &have.tenantBurn); err != nil {
 			return fmt.Errorf("counting allocations: %w", err)
 		}
+		have.projectBurn, have.tenantBurn = have.projectBurn+stored.projectBurn, have.tenantBurn+stored.tenantBurn
 		if err := have.count(l); err != nil {
 			return err
 		}

@@ -10,9 +10,10 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/product/storage"
 )
 
-// CloseProject ends a project in which nothing lives. A failed release counts as
+// CloseProject ends a project in which nothing lives and nothing is stored. A failed release counts as
 // living: its slots are not proved clean. Version zero is any.
 func (s *Service) CloseProject(ctx context.Context, ch identity.Change[struct{}], id ids.Project, version int64) error {
 	p, err := s.Identity.ProjectByID(ctx, ch.Caller, id)
@@ -20,8 +21,7 @@ func (s *Service) CloseProject(ctx context.Context, ch identity.Change[struct{}]
 		return err
 	}
 	b := &pgx.Batch{}
-	// A request locks the same project. It either commits first and is counted, or commits later and finds
-	// no project.
+	// A request locks the same project: it is counted, or commits later and finds no project.
 	if err := s.Identity.QueueCloseProject(b, ch, p, version); err != nil {
 		return err
 	}
@@ -35,6 +35,7 @@ func (s *Service) CloseProject(ctx context.Context, ch identity.Change[struct{}]
 		}
 		return nil
 	})
+	storage.QueueEmpty(b, id)
 	if err := pg.Commit(ctx, s.DB, b, func() {}); err != nil {
 		return err
 	}

@@ -47,6 +47,17 @@ func TestAProjectIsClosedWhenNothingLivesInIt(t *testing.T) {
 	if _, err := w.DB.Exec(t.Context(), `UPDATE allocations SET status = 'released', ended_at = now() WHERE id = $1`, a.ID); err != nil {
 		t.Fatal(err)
 	}
+	setFiles := func(objects int) {
+		if _, err := w.DB.Exec(t.Context(), `INSERT INTO storage_usage (scope_id, org_id, project_id, objects) VALUES ($1, $2, $1, $3)
+			ON CONFLICT (scope_id) DO UPDATE SET objects = excluded.objects`, c.Project, c.Tenant, objects); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setFiles(1)
+	if got := shut(c, 1); got != errs.ProjectNotEmpty {
+		t.Errorf("with a file: %s", got)
+	}
+	setFiles(0)
 	if got := shut(c, 3); got != errs.VersionMismatch {
 		t.Errorf("an old version: %s", got)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/product/storage"
 )
 
 // Service knows who owns what.
@@ -26,6 +27,7 @@ type Service struct {
 	Metering    *metering.Service
 	Payments    *payment.Service
 	AutoTopups  *autotopup.Service
+	Storage     *storage.Service
 }
 
 // DeleteUser deletes a user who has no live allocation. Version zero is any.
@@ -39,7 +41,7 @@ func (s *Service) DeleteUser(ctx context.Context, ch identity.Change[struct{}], 
 	})
 }
 
-// DeleteTenant deletes a tenant without live allocations, uncharged use, pending payments, pending
+// DeleteTenant deletes a tenant without live allocations, files, uncharged use, pending payments, pending
 // refunds, open disputes and balance. Version zero is any.
 func (s *Service) DeleteTenant(ctx context.Context, ch identity.Change[struct{}], id ids.Tenant, version int64) error {
 	return s.Identity.DeleteTenant(ctx, ch, id, version, func(tx pgx.Tx) error {
@@ -55,7 +57,7 @@ func (s *Service) DeleteTenant(ctx context.Context, ch identity.Change[struct{}]
 			return err
 		}
 		e := errs.New(errs.TenantNotEmpty, "the tenant is not empty: something runs or is owed").
-			Try("release allocations, wait until the use is charged, and refund or adjust the balance to 0")
+			Try("release allocations, delete files for good, wait until the use is charged, and refund or adjust the balance to 0")
 		for name, value := range left {
 			e = e.With(name, value)
 		}
@@ -72,6 +74,13 @@ func (s *Service) left(ctx context.Context, tx pgx.Tx, id ids.Tenant) (map[strin
 	}
 	if live > 0 {
 		left["allocations"] = live
+	}
+	objects, bytes, err := s.Storage.Stored(ctx, tx, id)
+	if err != nil {
+		return nil, err
+	}
+	if objects > 0 || bytes > 0 {
+		left["stored_objects"], left["stored_bytes"] = objects, bytes
 	}
 	owing, err := s.Metering.Owing(ctx, tx, id)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/product/removal"
+	"github.com/gpuaas/gpuaas/product/storage"
 )
 
 const (
@@ -45,7 +46,7 @@ func setup(t *testing.T) *fixture {
 	f := &fixture{Fixture: w, audit: &audit.Service{DB: w.DB}}
 	f.Service = &removal.Service{
 		Identity: who, Allocations: w.Allocations, Ledger: w.Ledger, Metering: &metering.Service{DB: api}, Payments: &payment.Service{DB: api},
-		AutoTopups: autotopup.New(&payment.Service{DB: api, Naming: ids.DefaultNaming}),
+		Storage: &storage.Service{DB: api}, AutoTopups: autotopup.New(&payment.Service{DB: api, Naming: ids.DefaultNaming}),
 	}
 	f.exec(t, `UPDATE users SET role = 'admin' WHERE id = $1`, w.Operator.User)
 	f.admin = identity.Caller{User: w.Operator.User, Role: "admin", SignIn: identity.SignIn{At: time.Now()}}
@@ -226,6 +227,13 @@ func TestATenantIsDeletedWhenNothingRemains(t *testing.T) {
 	f.exec(t, `INSERT INTO webhook_endpoints (id, org_id, name, url, patterns, format, signature, secret_enc, created_by)
 		VALUES (gen_random_uuid(), $1, $2, 'https://hooks.example.com', '{billing.*}', 'standard', 'v1', 'x', 'a')`, other.ID, name)
 	f.exec(t, `UPDATE payment_sessions SET status = 'expired' WHERE mandate_id IS NOT NULL`)
+	f.exec(t, `INSERT INTO storage_usage (scope_id, org_id, bytes, objects) VALUES ($1, $1, 9, 2)`, other.ID)
+	err = remove(other.ID)
+	identitytest.WantCode(t, "a tenant with files", err, errs.TenantNotEmpty)
+	if d := details(err); d["stored_objects"] != int64(2) || d["stored_bytes"] != int64(9) {
+		t.Errorf("what remains: %v", d)
+	}
+	f.exec(t, `UPDATE storage_usage SET bytes = 0, objects = 0`)
 	if err := remove(other.ID); err != nil {
 		t.Fatal(err)
 	}

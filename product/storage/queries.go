@@ -99,6 +99,20 @@ const (
 	)
 	SELECT coalesce(sum(size_bytes), 0)::bigint, count(*) FROM purged`
 
+	lockProjects = `SELECT project_id FROM storage_usage WHERE org_id = $1 AND project_id IS NOT NULL ORDER BY project_id FOR UPDATE`
+	// What is below a deleted folder is purged with it.
+	purgeTenant = `
+	WITH purged AS (
+		UPDATE storage_objects SET deleted_at = coalesce(deleted_at, now()), purge_at = now(), deleted_path = coalesce(deleted_path, name)
+		WHERE org_id = $1 AND parent_id IS NOT NULL AND (parent_id = project_id OR deleted_at IS NOT NULL)
+	)
+	SELECT coalesce(sum(objects), 0)::bigint, coalesce(sum(bytes), 0)::bigint FROM storage_usage WHERE org_id = $1 AND project_id IS NOT NULL`
+	// One row, also for a project that has never stored anything.
+	lockEmpty = `
+	SELECT coalesce(sum(objects), 0)::bigint, coalesce(sum(bytes + reserved_bytes), 0)::bigint
+	FROM (SELECT objects, bytes, reserved_bytes FROM storage_usage WHERE scope_id = $1 FOR UPDATE) locked`
+	tenantStores = `SELECT coalesce(sum(objects), 0)::bigint, coalesce(sum(bytes + reserved_bytes), 0)::bigint FROM storage_usage WHERE scope_id = $1`
+
 	selectEnded      = `SELECT object_key, org_id, project_id FROM storage_reservations WHERE expires_at <= now() ORDER BY expires_at LIMIT $1`
 	emptyReservation = `
 	UPDATE storage_reservations r SET bytes = 0

@@ -20,5 +20,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectArrived": selectArrived, "partsExpected": partsExpected, "selectReserved": selectReserved, "growReservation": growReservation, "reservePart": reservePart,
 		"storePart": storePart, "expectParts": expectParts, "partsArrived": partsArrived, "partsLost": partsLost, "selectExpired": selectExpired, "expireUpload": expireUpload,
 		"deleteUpload": deleteUpload, "selectExisting": selectExisting,
+		"lockProjects": lockProjects, "purgeTenant": purgeTenant,
+		"lockEmpty": lockEmpty, "tenantStores": tenantStores,
 	})
 }

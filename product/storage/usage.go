@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
@@ -67,7 +68,9 @@ func (s *Service) lock(ctx context.Context, tx pgx.Tx, at Scope, p objectpath.Pa
 	return walked{}, fmt.Errorf("the folder of %s was not created", at.Project)
 }
 
-// queueUsage queues a change of usage. It fails where more would be used than the limits allow; less is always possible.
+// queueUsage queues a change of usage, and meters it. It fails where more would be used than the limits allow, or than a tenant
+// without a balance may store; less is always possible. Afterwards the transaction locks no row that another one may lock: the
+// end of a tick waits for what is metered.
 func (s *Service) queueUsage(b *pgx.Batch, at Scope, c change) {
 	limits := s.Limits(at.Tenant, at.Project)
 	// Every transaction locks the project before the tenant.
@@ -91,6 +94,9 @@ func (s *Service) queueUsage(b *pgx.Batch, at Scope, c change) {
 			}
 			return nil
 		})
+	}
+	if wanted := max(c.bytes, c.bytes+c.reserved); c.bytes != 0 || wanted > 0 {
+		metering.QueueStored(b, metering.Stored{Tenant: at.Tenant, Project: at.Project, Bytes: c.bytes, Wanted: wanted})
 	}
 }
 

@@ -52,7 +52,7 @@ func toBalance(st billing.Status, pending money.Minor) oapi.Balance {
 	threshold, spent, coming := int64(st.ThresholdMinor), int64(st.SpentMonthMinor), int64(pending)
 	return oapi.Balance{
 		AmountMinor: int64(st.BalanceMinor), Currency: st.Currency, BurnPerHourMinor: int64(st.BurnMinor), RunwaySeconds: st.RunwaySeconds,
-		Low: &st.Low, LowThresholdMinor: &threshold, ReleasesAt: response.UTC(st.ReleasesAt), SpentThisMonthMinor: &spent, PendingMinor: &coming,
+		Low: &st.Low, LowThresholdMinor: &threshold, ReleasesAt: response.UTC(st.ReleasesAt), FilesDeletedAt: response.UTC(st.FilesDeleteAt), SpentThisMonthMinor: &spent, PendingMinor: &coming,
 	}
 }
 

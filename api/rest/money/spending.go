@@ -79,6 +79,11 @@ func (s *Handlers) spending(ctx context.Context, tenant ids.Tenant, project ids.
 	if n.committed, err = s.Allocations.CommittedBurn(ctx, s.DB, tenant, project); err != nil {
 		return n, err
 	}
+	stored, err := s.Metering.StorageBurn(ctx, s.DB, tenant, project)
+	if err != nil {
+		return n, err
+	}
+	n.committed += stored
 	now := s.Clock.Now().UTC()
 	n.spent, err = s.Metering.SpentSince(ctx, s.DB, tenant, project, time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC))
 	return n, err

@@ -2,6 +2,7 @@ package money
 
 import (
 	"fmt"
+	"math/big"
 	"strings"
 	"time"
 
@@ -16,13 +17,16 @@ type printed struct {
 	Opening, Closing, Used            string
 	Sums                              []printedSum
 	Usage                             []printedUse
+	Stored                            []printedStored
 	Movements                         []printedMove
 }
 
 type (
-	printedSum  struct{ What, Amount string }
-	printedUse  struct{ Project, SKU, Allocation, GPUs, Time, Gross, Credited string }
-	printedMove struct{ At, Kind, Reference, Note, Amount string }
+	printedSum struct{ What, Amount string }
+	printedUse struct{ Project, SKU, Allocation, GPUs, Time, Gross, Credited string }
+	// printedStored is the use of files of a project. The time is that of one GiB, in hours.
+	printedStored struct{ Project, Time, Cost string }
+	printedMove   struct{ At, Kind, Reference, Note, Amount string }
 )
 
 func pageOfStatement(st billing.Statement) printed {
@@ -43,12 +47,28 @@ func pageOfStatement(st billing.Statement) printed {
 			project, u.SKU, u.Allocation.String(), fmt.Sprint(u.GPUs), duration(u.Seconds), say(u.CostMinor), say(u.CreditMinor),
 		})
 	}
+	for _, u := range st.Stored {
+		project := u.ProjectName
+		if project == "" {
+			project = u.Project.String()
+		}
+		p.Stored = append(p.Stored, printedStored{project, gibHours(u.ByteSeconds), say(u.CostMinor)})
+	}
 	for _, e := range st.Movements {
 		p.Movements = append(p.Movements, printedMove{
 			e.At.UTC().Format(time.DateTime), strings.ReplaceAll(string(e.Kind), "_", " "), e.Reference, e.Note, say(e.AmountMinor),
 		})
 	}
 	return p
+}
+
+// gibHours returns byte-seconds as hours of one GiB, rounded down.
+func gibHours(byteSeconds string) string {
+	n, _ := new(big.Int).SetString(byteSeconds, 10)
+	if n == nil {
+		return ""
+	}
+	return n.Div(n, big.NewInt(3600<<30)).String()
 }
 
 // duration is hours, minutes and seconds.

@@ -59,7 +59,7 @@ func (s *Handlers) statement(ctx context.Context, month string) (billing.Stateme
 func toTotals(t billing.Totals) oapi.StatementTotals {
 	return oapi.StatementTotals{
 		Month: t.Month(), From: t.From, To: t.To, Final: t.Final, Currency: t.Currency,
-		OpeningMinor: int64(t.Opening), TopupsMinor: int64(t.TopUps), UsageMinor: int64(t.Usage), CreditsMinor: int64(t.Credits),
+		OpeningMinor: int64(t.Opening), TopupsMinor: int64(t.TopUps), UsageMinor: int64(t.Usage), StorageMinor: int64(t.Storage), CreditsMinor: int64(t.Credits),
 		RefundsMinor: int64(t.Refunds), AdjustmentsMinor: int64(t.Adjustments), ClosingMinor: int64(t.Closing),
 	}
 }
@@ -68,15 +68,18 @@ func (s *Handlers) toStatement(st billing.Statement) oapi.Statement {
 	t := toTotals(st.Totals)
 	shown := oapi.Statement{
 		Month: t.Month, From: t.From, To: t.To, Final: t.Final, Currency: t.Currency, OpeningMinor: t.OpeningMinor, TopupsMinor: t.TopupsMinor,
-		UsageMinor: t.UsageMinor, CreditsMinor: t.CreditsMinor, RefundsMinor: t.RefundsMinor, AdjustmentsMinor: t.AdjustmentsMinor, ClosingMinor: t.ClosingMinor,
+		UsageMinor: t.UsageMinor, StorageMinor: t.StorageMinor, CreditsMinor: t.CreditsMinor, RefundsMinor: t.RefundsMinor, AdjustmentsMinor: t.AdjustmentsMinor, ClosingMinor: t.ClosingMinor,
 		Tenant: oapi.StatementTenant{Id: st.Tenant.ID.UUID, Urn: s.Naming.Name(st.Tenant.ID.String(), "", "tenant", st.Tenant.ID.String()).String(), Name: st.Tenant.Name},
-		Usage:  make([]oapi.StatementUsage, len(st.Uses)), Movements: make([]oapi.StatementMovement, len(st.Movements)),
+		Usage:  make([]oapi.StatementUsage, len(st.Uses)), Storage: make([]oapi.StatementStorage, len(st.Stored)), Movements: make([]oapi.StatementMovement, len(st.Movements)),
 	}
 	for i, u := range st.Uses {
 		shown.Usage[i] = oapi.StatementUsage{
 			ProjectId: u.Project.UUID, Project: u.ProjectName, Sku: u.SKU, AllocationId: u.Allocation.UUID, Gpus: u.GPUs, Seconds: u.Seconds,
 			GrossMinor: int64(u.CostMinor), CreditedMinor: int64(u.CreditMinor), CostMinor: int64(u.NetMinor),
 		}
+	}
+	for i, u := range st.Stored {
+		shown.Storage[i] = oapi.StatementStorage{ProjectId: u.Project.UUID, Project: u.ProjectName, ByteSeconds: u.ByteSeconds, CostMinor: int64(u.CostMinor)}
 	}
 	shown.Projects = []oapi.StatementProject{}
 	for _, p := range st.Projects() {
@@ -115,6 +118,11 @@ func statementLines(st billing.Statement, out func(...string) error) error {
 	for _, u := range st.Uses {
 		if err := out("usage", response.SafeCell(u.ProjectName), response.SafeCell(u.SKU), u.Allocation.String(), "", string(ledger.Usage), "",
 			strconv.FormatInt(u.Seconds, 10), response.Minor(-u.CostMinor), st.Currency); err != nil {
+			return err
+		}
+	}
+	for _, u := range st.Stored {
+		if err := out("storage", response.SafeCell(u.ProjectName), "", "", "", string(ledger.Storage), "", "", response.Minor(-u.CostMinor), st.Currency); err != nil {
 			return err
 		}
 	}

@@ -134,6 +134,9 @@ func toSum(u metering.Usage, names map[uuid.UUID]string) oapi.UsageSum {
 		Key: u.Key, Name: u.Key, Seconds: u.Seconds, GpuSeconds: u.GPUSeconds,
 		Gross: response.Money(u.CostMinor, u.Currency), Credited: response.Money(u.CreditMinor, u.Currency), Cost: response.Money(u.NetMinor, u.Currency),
 	}
+	if u.GiBSeconds > 0 {
+		shown.GibSeconds = &u.GiBSeconds
+	}
 	if id, err := uuid.Parse(u.Key); err == nil && names[id] != "" {
 		shown.Name = names[id]
 	}

@@ -18,7 +18,7 @@ var subjects = map[string][]string{
 		"provisioning.releasing.completed", "provisioning.releasing.requested", "provisioning.requested",
 	},
 	event.StreamBilling: {
-		"billing.auto_release_cleared", "billing.auto_release_pending", "billing.balance_adjusted", "billing.balance_depleted", "billing.low_balance_warning",
+		"billing.auto_release_cleared", "billing.auto_release_pending", "billing.balance_adjusted", "billing.balance_depleted", "billing.low_balance_warning", "billing.storage_deleted", "billing.storage_deletion_cancelled", "billing.storage_deletion_scheduled",
 	},
 	event.StreamPayments: {
 		"payments.auto_topup_changed", "payments.auto_topup_paused", "payments.balance_credited", "payments.disputed", "payments.reconcile_failed", "payments.refunded",

@@ -22,7 +22,7 @@ import { Sources } from "./changes/sources";
 type Entry = Schemas["Drift"];
 
 const statuses = ["open", "ignored", "healed", "all"] as const;
-const kinds: Schemas["Kind"][] = ["Allocation", "Environment", "Node", "OSImage", "Policy", "Role", "SKU"];
+const kinds: Schemas["Kind"][] = ["Allocation", "Environment", "Node", "OSImage", "Policy", "Role", "SKU", "StorageClass"];
 
 // Without a filter the screen shows what is open.
 const queryOf = ({ status = "open", kind }: DriftFilter) => ({ status: status === "all" ? undefined : (status as Entry["status"]), kind: kind as Entry["kind"] | undefined });
