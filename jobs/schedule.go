@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/forge"
 	"github.com/gpuaas/gpuaas/jobs/mails"
 	"github.com/gpuaas/gpuaas/jobs/money"
+	"github.com/gpuaas/gpuaas/jobs/stored"
 	"github.com/gpuaas/gpuaas/platform/notification/webhook"
 )
 
@@ -68,6 +69,8 @@ func schedule(d *Deps) []periodicJob {
 		{args: CleanStorage{}, interval: fixed(time.Minute), when: existence(d.Storage.Due).any},
 		// The parts of a forgotten upload need space for a day or longer. The job lists all uploads of the object store.
 		{args: AbortUploads{}, interval: fixed(6 * time.Hour)},
+		// A million backend objects are compared in nine hours.
+		{args: stored.CheckStorage{}, interval: fixed(time.Minute)},
 		{args: money.SweepPayments{}, interval: d.Sweeping, onStart: true},
 	}
 	return slices.DeleteFunc(all, func(p periodicJob) bool { return p.unless })

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/jobs/mails"
 	"github.com/gpuaas/gpuaas/jobs/money"
+	"github.com/gpuaas/gpuaas/jobs/stored"
 )
 
 // Workers returns the workers of all kinds of jobs. A kind that is not listed here is never executed.
@@ -35,6 +36,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &sealLedger{d: d})
 	river.AddWorker(w, &cleanStorage{d: d})
 	river.AddWorker(w, &abortUploads{d: d})
+	stored.AddWorkers(w, d.StorageCheck)
 	river.AddWorker(w, &reportForge{d: d})
 	river.AddWorker(w, &rollAgents{d: d})
 	AddWebhookWorkers(w, d)

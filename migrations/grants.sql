@@ -149,6 +149,8 @@ BEGIN
 		('storage_uploads',          'rawd', '',    '',     'rwd',  '',     ''),
 		('storage_parts',            'rawd', '',    '',     'rd',   '',     ''),
 		('storage_access_keys',      'rawd', '',    '',     '',     '',     ''),
+		('storage_checks',           '',     '',    '',     'rw',   '',     ''),
+		('storage_faults',           'r',    '',    '',     'rawd', '',     ''),
 
 		('terminal_tokens',          'ra',   '',    '',     'rd',   '',     'rd'), -- the first use deletes a token
 		('terminal_sessions',        'rw',   '',    '',     'rd',   '',     'raw'),

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
@@ -36,6 +37,8 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/notification/mail"
 	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/product/storage/blob"
+	"github.com/gpuaas/gpuaas/product/storage/blob/observed"
 	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -53,6 +56,17 @@ type alarmed struct {
 	t    *testing.T
 	db   *pgxpool.Pool
 	node ids.Node
+}
+
+// failingStore has no space and finds nothing.
+type failingStore struct{ blob.Store }
+
+func (failingStore) Stat(context.Context, uuid.UUID) (blob.Info, error) {
+	return blob.Info{}, errors.New("broken")
+}
+
+func (failingStore) Space(context.Context) (blob.Space, bool, error) {
+	return blob.Space{Used: 9}, true, nil
 }
 
 // sqlCause causes the condition of an alert by statements.
@@ -83,6 +97,18 @@ var causes = map[string]func(*alarmed){
 			a.exec(`UPDATE node_tasks SET expires_at = now() - interval '1 minute'`)
 		}
 	},
+	"GPUaaSStorageErrors": func(a *alarmed) {
+		store := a.storage.Store.(*observed.Store)
+		healthy := store.Store
+		store.Store = failingStore{healthy}
+		for range 6 {
+			_, _ = store.Stat(a.t.Context(), uuid.New())
+		}
+		store.Store = healthy
+	},
+	"GPUaaSStorageNearlyFull": func(a *alarmed) { store := a.storage.Store.(*observed.Store); store.Store = failingStore{store.Store} },
+	"GPUaaSStorageMismatch": sqlCause(`
+		INSERT INTO storage_faults (object_key, org_id, project_id, fault) VALUES (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'missing')`),
 	"GPUaaSWebhookBacklog": sqlCause(`
 		INSERT INTO webhook_endpoints (id, org_id, name, url, patterns, format, signature, secret_enc, created_by)
 		VALUES ($node, gen_random_uuid(), 'w', 'https://hooks.example.com/', '{billing.*}', 'standard', 'v1', '', 'user:u')`, `

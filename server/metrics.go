@@ -20,6 +20,11 @@ import (
 func (s *Server) metricsHandler() http.Handler {
 	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
 	s.metrics.MustRegister(s.collectors()...)
+	if s.storage != nil {
+		if requests, observed := s.storage.Store.(prometheus.Collector); observed {
+			s.metrics.MustRegister(requests)
+		}
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{}))
 	return telemetry.Traced("gpuaas/metrics", onlyFor(s.cfg.MetricsNames, mux))

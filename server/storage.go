@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
+	"github.com/gpuaas/gpuaas/product/storage/blob/observed"
 	"github.com/gpuaas/gpuaas/product/storage/blob/open"
 )
 
@@ -27,7 +28,7 @@ func (c Config) openStorage(ctx context.Context) (*open.Monitor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &open.Monitor{Store: store, Log: c.Log}, nil
+	return &open.Monitor{Store: observed.New(store, c.Clock), Log: c.Log}, nil
 }
 
 // blobs returns the object store, or nil without the roles that use it.

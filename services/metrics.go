@@ -30,6 +30,12 @@ var (
 
 	allocations = prometheus.NewDesc("gpuaas_allocations", "Live allocations.", []string{"status", "sku"}, nil)
 
+	storageBytes    = prometheus.NewDesc("gpuaas_storage_bytes", "Bytes of files, deleted ones included.", nil, nil)
+	storageReserved = prometheus.NewDesc("gpuaas_storage_reserved_bytes", "Bytes that uploads in progress reserve.", nil, nil)
+	storageObjects  = prometheus.NewDesc("gpuaas_storage_objects", "Files and folders, deleted ones included.", nil, nil)
+	storageFaults   = prometheus.NewDesc("gpuaas_storage_faults", "Files whose bytes are missing or damaged, and backend objects without a file that wait for an operator.", []string{"fault"}, nil)
+	storageCapacity = prometheus.NewDesc("gpuaas_storage_capacity_bytes", "Capacity of the object store, if it reports one.", []string{"state"}, nil)
+
 	accrualLag = prometheus.NewDesc("gpuaas_accrual_lag_seconds", "For how long use has not been charged.", nil, nil)
 	rolloutsBy = prometheus.NewDesc("gpuaas_agent_rollouts", "Versions of the agent that nodes should run, by the state of their rollout.", []string{"state"}, nil)
 	lastReport = prometheus.NewDesc("gpuaas_node_last_report_timestamp_seconds", "Time of the last report of a node.", []string{"node"}, nil)
@@ -107,7 +113,7 @@ type WorkerMetrics struct{ *Services }
 
 // Describe sends the descriptions of all metrics.
 func (WorkerMetrics) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{allocations, accrualLag, rolloutsBy, lastReport, expiry} {
+	for _, d := range []*prometheus.Desc{allocations, accrualLag, rolloutsBy, lastReport, expiry, storageBytes, storageReserved, storageObjects, storageFaults, storageCapacity} {
 		c <- d
 	}
 }
@@ -125,6 +131,7 @@ func (m WorkerMetrics) Collect(c chan<- prometheus.Metric) {
 		}
 	}
 	m.collectRollouts(ctx, c)
+	m.collectStorage(ctx, c)
 	names, err := m.Fleet.NamesOf(ctx)
 	last, failed := m.Observed.LastReports(ctx)
 	if err == nil && failed == nil {
@@ -138,6 +145,26 @@ func (m WorkerMetrics) Collect(c chan<- prometheus.Metric) {
 		for quantile, seconds := range quantiles {
 			c <- prometheus.MustNewConstMetric(expiry, prometheus.GaugeValue, seconds, quantile)
 		}
+	}
+}
+
+func (m WorkerMetrics) collectStorage(ctx context.Context, c chan<- prometheus.Metric) {
+	if t, err := m.Storage.Totals(ctx); err == nil {
+		c <- prometheus.MustNewConstMetric(storageBytes, prometheus.GaugeValue, float64(t.Bytes))
+		c <- prometheus.MustNewConstMetric(storageReserved, prometheus.GaugeValue, float64(t.Reserved))
+		c <- prometheus.MustNewConstMetric(storageObjects, prometheus.GaugeValue, float64(t.Objects))
+	}
+	if st, err := m.StorageCheck.State(ctx); err == nil {
+		for fault, n := range map[string]int64{"missing": st.Missing, "damaged": st.Damaged, "unknown": st.Unknown} {
+			c <- prometheus.MustNewConstMetric(storageFaults, prometheus.GaugeValue, float64(n), fault)
+		}
+	}
+	if m.StorageCheck.Blobs == nil {
+		return
+	}
+	if space, known, err := m.StorageCheck.Blobs.Space(ctx); err == nil && known {
+		c <- prometheus.MustNewConstMetric(storageCapacity, prometheus.GaugeValue, float64(space.Used), "used")
+		c <- prometheus.MustNewConstMetric(storageCapacity, prometheus.GaugeValue, float64(space.Free), "free")
 	}
 }
 

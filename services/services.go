@@ -55,6 +55,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/storage"
 	"github.com/gpuaas/gpuaas/product/storage/accesskey"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
+	"github.com/gpuaas/gpuaas/product/storage/check"
 	"github.com/gpuaas/gpuaas/product/storage/signed"
 	"github.com/gpuaas/gpuaas/product/terminal"
 	"github.com/gpuaas/gpuaas/product/terminal/logstream"
@@ -105,7 +106,9 @@ type Services struct {
 	Storage     *storage.Service
 	Signed      *signed.Service
 	StorageKeys *accesskey.Service
-	Recordings  *recording.Service
+	// StorageCheck compares the object store with the files.
+	StorageCheck *check.Service
+	Recordings   *recording.Service
 
 	Changes  *change.Service
 	Reports  *forge.Reports
@@ -199,6 +202,7 @@ func New(c Config) (*Services, error) {
 	s.Storage = &storage.Service{DB: c.DB, Identity: s.Identity, Blobs: c.Blobs, Naming: c.Naming, Clock: c.Clock, Limits: storage.LimitsFrom(c.Policies), PublicURL: c.PublicURL}
 	s.Signed = &signed.Service{Storage: s.Storage}
 	s.StorageKeys = &accesskey.Service{DB: c.DB, Identity: s.Identity, Seal: c.Keys.Seal, Clock: c.Clock}
+	s.StorageCheck = &check.Service{DB: c.DB, Blobs: c.Blobs, Clock: c.Clock}
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups, Storage: s.Storage}
 	s.addGitOps(c, schema)

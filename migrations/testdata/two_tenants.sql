@@ -38,6 +38,7 @@ BEGIN
 		INSERT INTO ledger_checkpoints (account_id, org_id, up_to, balance_minor, chain) VALUES (id, id, 1, 1, '');
 		INSERT INTO usage_records (id, allocation_id, org_id, project_id, sku, gpus, price_minor, currency, account_id, start_s) VALUES (id, id, id, id, 's', 1, 1, 'EUR', id, 1);
 		INSERT INTO usage_credits (id, record_id, org_id, from_s, to_s, reason, amount_minor) VALUES (id, id, id, 1, 2, 'observation_stale', 0);
+		INSERT INTO storage_faults (object_key, org_id, project_id, fault) VALUES (id, id, id, 'missing');
 		INSERT INTO usage_storage (project_id, org_id, class, price_minor, free_bytes, currency, start_s, changed_s, bytes, owed_before) VALUES (id, id, '', 0, 0, '', 1, 1, 0, 0);
 		INSERT INTO balance_notices (org_id) VALUES (id);
 		INSERT INTO payment_customers (org_id, customer, livemode) VALUES (id, id, false);

@@ -107,6 +107,8 @@ const (
 		WHERE org_id = $1 AND parent_id IS NOT NULL AND (parent_id = project_id OR deleted_at IS NOT NULL)
 	)
 	SELECT coalesce(sum(objects), 0)::bigint, coalesce(sum(bytes), 0)::bigint FROM storage_usage WHERE org_id = $1 AND project_id IS NOT NULL`
+	selectTotals = `
+	SELECT coalesce(sum(bytes), 0)::bigint, coalesce(sum(reserved_bytes), 0)::bigint, coalesce(sum(objects), 0)::bigint FROM storage_usage WHERE project_id IS NULL`
 	// One row, also for a project that has never stored anything.
 	lockEmpty = `
 	SELECT coalesce(sum(objects), 0)::bigint, coalesce(sum(bytes + reserved_bytes), 0)::bigint

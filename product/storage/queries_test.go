@@ -21,6 +21,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"storePart": storePart, "expectParts": expectParts, "partsArrived": partsArrived, "partsLost": partsLost, "selectExpired": selectExpired, "expireUpload": expireUpload,
 		"deleteUpload": deleteUpload, "selectExisting": selectExisting,
 		"lockProjects": lockProjects, "purgeTenant": purgeTenant,
-		"lockEmpty": lockEmpty, "tenantStores": tenantStores,
+		"lockEmpty": lockEmpty, "selectTotals": selectTotals, "tenantStores": tenantStores,
 	})
 }

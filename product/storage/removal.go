@@ -58,3 +58,14 @@ func (s *Service) Stored(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (
 	}
 	return objects, bytes, nil
 }
+
+// Totals are the bytes and objects of all tenants.
+type Totals struct{ Bytes, Reserved, Objects int64 }
+
+// Totals reads them.
+func (s *Service) Totals(ctx context.Context) (t Totals, err error) {
+	if err := s.DB.QueryRow(ctx, selectTotals).Scan(&t.Bytes, &t.Reserved, &t.Objects); err != nil {
+		return Totals{}, fmt.Errorf("summing stored bytes: %w", err)
+	}
+	return t, nil
+}
