@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -26,6 +28,7 @@ type storageFake struct {
 	uploads map[string]*fakeUpload
 	// received is the number of parts that were sent, and most the number after which sending is denied; 0: any.
 	received, most int
+	keys           []oapi.StorageKey
 }
 
 type fakeUpload struct {
@@ -34,6 +37,10 @@ type fakeUpload struct {
 }
 
 func (f *fake) storage(w http.ResponseWriter, r *http.Request, operation string, params map[string]string) bool {
+	if operation == "listStorageClasses" {
+		f.page(w, r, []any{oapi.StorageClass{Name: "standard", DisplayName: "Standard", Price: oapi.Money{AmountMinor: 3, Currency: "EUR"}, FreeGib: 5, RetentionDays: 14, Default: true}}, 50)
+		return true
+	}
 	if !strings.HasPrefix(r.URL.Path, "/api/v1/storage/") {
 		return false
 	}
@@ -44,6 +51,10 @@ func (f *fake) storage(w http.ResponseWriter, r *http.Request, operation string,
 	at := r.URL.Query().Get("path")
 	var body struct {
 		Path, From, To string
+		Method, Name   string
+		ExpiresSeconds int  `json:"expires_seconds"`
+		ReadOnly       bool `json:"read_only"`
+		Prefix         *string
 		Sha256         *string
 		SizeBytes      int64 `json:"size_bytes"`
 		PartSizeBytes  int64 `json:"part_size_bytes"`
@@ -65,6 +76,18 @@ func (f *fake) storage(w http.ResponseWriter, r *http.Request, operation string,
 		f.problem(w, r, http.StatusNotFound, "storage_object_not_found", "there is no such object", nil)
 	case "downloadStorage":
 		f.download(w, r, s.files[at])
+	case "signStorageUrl":
+		method := oapi.StorageSignedUrlMethod(cmp.Or(body.Method, "GET"))
+		reply(w, http.StatusOK, oapi.StorageSignedUrl{Url: "https://files.example/signed?grant=" + body.Path, Method: method, ExpiresAt: birth.Add(time.Duration(cmp.Or(body.ExpiresSeconds, 300)) * time.Second)})
+	case "createStorageKey":
+		w.Header().Set("Location", "/api/v1/storage/keys/"+uuid.NewString())
+		s.keys = append(s.keys, oapi.StorageKey{Id: uuid.New(), Name: body.Name, AccessKeyId: "GPUA0000000000000001", Prefix: body.Prefix, ReadOnly: body.ReadOnly})
+		reply(w, http.StatusCreated, oapi.CreatedStorageKey{Name: body.Name, AccessKeyId: "GPUA0000000000000001", SecretAccessKey: "gpo_secret", Prefix: body.Prefix, ReadOnly: body.ReadOnly})
+	case "listStorageKeys":
+		f.page(w, r, toAny(s.keys), 50)
+	case "deleteStorageKey":
+		s.keys = nil
+		w.WriteHeader(http.StatusNoContent)
 	case "uploadStorage":
 		text, _ := io.ReadAll(r.Body)
 		if !slices.Contains(r.Header.Values("Content-Digest"), "sha-256=:"+base64Sum(string(text))+":") {

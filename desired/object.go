@@ -96,9 +96,9 @@ func (k Kind) ResourceType() string {
 		return "os-image"
 	case KindStorageClass:
 		return "storage-class"
-	default:
-		return strings.ToLower(string(k))
+	case KindEnvironment, KindPolicy, KindRole, KindSKU, KindNode, KindAllocation:
 	}
+	return strings.ToLower(string(k))
 }
 
 // Name identifies an object. A tombstone may share its name with a live successor.

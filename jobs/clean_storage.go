@@ -28,22 +28,3 @@ type cleanStorage struct {
 func (w *cleanStorage) Work(ctx context.Context, _ *river.Job[CleanStorage]) error {
 	return w.d.Storage.CleanUp(ctx)
 }
-
-// AbortUploads aborts the uploads in parts that only the object store knows, because the process that began them was killed.
-type AbortUploads struct{}
-
-// Kind names the job to River.
-func (AbortUploads) Kind() string { return "abort_storage_uploads" }
-
-// InsertOpts allows one waiting job at most: a second one would find nothing.
-func (AbortUploads) InsertOpts() river.InsertOpts { return CleanStorage{}.InsertOpts() }
-
-type abortUploads struct {
-	river.WorkerDefaults[AbortUploads]
-
-	d *Deps
-}
-
-func (w *abortUploads) Work(ctx context.Context, _ *river.Job[AbortUploads]) error {
-	return w.d.Storage.AbortForgotten(ctx)
-}

@@ -68,7 +68,7 @@ func schedule(d *Deps) []periodicJob {
 		// The delay in which the bytes of purged files and of broken uploads are free again. Without them no job is inserted.
 		{args: CleanStorage{}, interval: fixed(time.Minute), when: existence(d.Storage.Due).any},
 		// The parts of a forgotten upload need space for a day or longer. The job lists all uploads of the object store.
-		{args: AbortUploads{}, interval: fixed(6 * time.Hour)},
+		{args: stored.AbortUploads{}, interval: fixed(6 * time.Hour)},
 		// A million backend objects are compared in nine hours.
 		{args: stored.CheckStorage{}, interval: fixed(time.Minute)},
 		{args: money.SweepPayments{}, interval: d.Sweeping, onStart: true},

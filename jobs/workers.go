@@ -35,7 +35,6 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &sealAudit{d: d})
 	river.AddWorker(w, &sealLedger{d: d})
 	river.AddWorker(w, &cleanStorage{d: d})
-	river.AddWorker(w, &abortUploads{d: d})
 	stored.AddWorkers(w, d.StorageCheck)
 	river.AddWorker(w, &reportForge{d: d})
 	river.AddWorker(w, &rollAgents{d: d})

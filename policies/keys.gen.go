@@ -90,6 +90,8 @@ const (
 	StorageMaxObjectBytes IntKey = "storage.max_object_bytes"
 	// StorageTrashDays: days after which a deleted file or folder is purged.
 	StorageTrashDays IntKey = "storage.trash_days"
+	// StorageUploadHours: hours in which an upload in parts can be completed.
+	StorageUploadHours IntKey = "storage.upload_hours"
 	// StorageGraceDays: days from an empty balance to the deletion of files that cost something; a storage class may have more.
 	StorageGraceDays IntKey = "storage.grace_days"
 	// StorageSignedURLSeconds: longest validity of a signed URL.
@@ -286,6 +288,7 @@ var keys = []Key{
 	{Name: "storage.max_objects", Type: TypeInt, Default: int64(10000000), Min: 0, Max: 1000000000, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "objects", Cap: CapMax, Meaning: "maximum number of the files and folders of a project, and of all projects of its tenant together"},
 	{Name: "storage.max_object_bytes", Type: TypeInt, Default: int64(5368709120), Min: 1, Max: 5497558138880, Scopes: []Level{LevelPlatform}, Unit: "bytes", Meaning: "maximum bytes of one file"},
 	{Name: "storage.trash_days", Type: TypeInt, Default: int64(7), Min: 0, Max: 365, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "days", Meaning: "days after which a deleted file or folder is purged"},
+	{Name: "storage.upload_hours", Type: TypeInt, Default: int64(72), Min: 1, Max: 720, Scopes: []Level{LevelPlatform, LevelTenant, LevelProject}, Unit: "hours", Meaning: "hours in which an upload in parts can be completed"},
 	{Name: "storage.grace_days", Type: TypeInt, Default: int64(14), Min: 1, Max: 365, Scopes: []Level{LevelPlatform, LevelTenant}, Unit: "days", Meaning: "days from an empty balance to the deletion of files that cost something; a storage class may have more"},
 	{Name: "storage.signed_url_seconds", Type: TypeInt, Default: int64(300), Min: 30, Max: 3600, Scopes: []Level{LevelPlatform}, Unit: "seconds", Meaning: "longest validity of a signed URL"},
 	{Name: "ratelimit.user_per_minute", Type: TypeInt, Default: int64(600), Min: 1, Max: 100000, Scopes: []Level{LevelPlatform, LevelTenant, LevelUser}, Unit: "requests", Cap: CapMax, Meaning: "requests of one user"},

@@ -46,6 +46,7 @@ var readers = map[string][]string{
 	"storage.max_objects":                    {"product/storage.LimitsFrom"},
 	"storage.max_object_bytes":               {"product/storage.LimitsFrom"},
 	"storage.trash_days":                     {"product/storage.LimitsFrom"},
+	"storage.upload_hours":                   {"product/storage.LimitsFrom"},
 	"storage.grace_days":                     {"platform/billing.terms"},
 	"storage.signed_url_seconds":             {"product/storage.LimitsFrom"},
 	"ratelimit.user_per_minute":              {"api/rest/middleware.LimitOf"},

@@ -202,7 +202,7 @@ func New(c Config) (*Services, error) {
 	s.Storage = &storage.Service{DB: c.DB, Identity: s.Identity, Blobs: c.Blobs, Naming: c.Naming, Clock: c.Clock, Limits: storage.LimitsFrom(c.Policies), PublicURL: c.PublicURL}
 	s.Signed = &signed.Service{Storage: s.Storage}
 	s.StorageKeys = &accesskey.Service{DB: c.DB, Identity: s.Identity, Seal: c.Keys.Seal, Clock: c.Clock}
-	s.StorageCheck = &check.Service{DB: c.DB, Blobs: c.Blobs, Clock: c.Clock}
+	s.StorageCheck = &check.Service{DB: c.DB, Blobs: c.Blobs, Clock: c.Clock, UploadLife: func() time.Duration { return s.Storage.Limits(ids.Tenant{}, ids.Project{}).UploadLife }}
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups, Storage: s.Storage}
 	s.addGitOps(c, schema)

@@ -2145,6 +2145,60 @@ func (e StorageObjectType) Valid() bool {
 	}
 }
 
+// Defines values for StorageSignRequestMethod.
+const (
+	StorageSignRequestMethodGET StorageSignRequestMethod = "GET"
+	StorageSignRequestMethodPUT StorageSignRequestMethod = "PUT"
+)
+
+// Valid indicates whether the value is a known member of the StorageSignRequestMethod enum.
+func (e StorageSignRequestMethod) Valid() bool {
+	switch e {
+	case StorageSignRequestMethodGET:
+		return true
+	case StorageSignRequestMethodPUT:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StorageSignedUrlMethod.
+const (
+	StorageSignedUrlMethodGET StorageSignedUrlMethod = "GET"
+	StorageSignedUrlMethodPUT StorageSignedUrlMethod = "PUT"
+)
+
+// Valid indicates whether the value is a known member of the StorageSignedUrlMethod enum.
+func (e StorageSignedUrlMethod) Valid() bool {
+	switch e {
+	case StorageSignedUrlMethodGET:
+		return true
+	case StorageSignedUrlMethodPUT:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StorageUploadState.
+const (
+	StorageUploadStateCompleted StorageUploadState = "completed"
+	StorageUploadStateOpen      StorageUploadState = "open"
+)
+
+// Valid indicates whether the value is a known member of the StorageUploadState enum.
+func (e StorageUploadState) Valid() bool {
+	switch e {
+	case StorageUploadStateCompleted:
+		return true
+	case StorageUploadStateOpen:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TenantRole.
 const (
 	TenantRoleBilling TenantRole = "billing"
@@ -3465,6 +3519,21 @@ func (e ListStorageParamsSort) Valid() bool {
 	}
 }
 
+// Defines values for UploadSignedStorageParamsIfNoneMatch.
+const (
+	UploadSignedStorageParamsIfNoneMatchAsterisk UploadSignedStorageParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the UploadSignedStorageParamsIfNoneMatch enum.
+func (e UploadSignedStorageParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case UploadSignedStorageParamsIfNoneMatchAsterisk:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UploadStorageParamsIfNoneMatch.
 const (
 	UploadStorageParamsIfNoneMatchAsterisk UploadStorageParamsIfNoneMatch = "*"
@@ -3474,6 +3543,21 @@ const (
 func (e UploadStorageParamsIfNoneMatch) Valid() bool {
 	switch e {
 	case UploadStorageParamsIfNoneMatchAsterisk:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateStorageUploadParamsIfNoneMatch.
+const (
+	CreateStorageUploadParamsIfNoneMatchAsterisk CreateStorageUploadParamsIfNoneMatch = "*"
+)
+
+// Valid indicates whether the value is a known member of the CreateStorageUploadParamsIfNoneMatch enum.
+func (e CreateStorageUploadParamsIfNoneMatch) Valid() bool {
+	switch e {
+	case CreateStorageUploadParamsIfNoneMatchAsterisk:
 		return true
 	default:
 		return false
@@ -4660,6 +4744,34 @@ type CreatedCredential struct {
 
 	// Secret The secret. It is not returned again. A credential of jobs has none.
 	Secret *string `json:"secret,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
+// CreatedStorageKey defines model for CreatedStorageKey.
+type CreatedStorageKey struct {
+	// AccessKeyId The access key id for S3 tools.
+	AccessKeyId string    `json:"access_key_id"`
+	CreatedAt   time.Time `json:"created_at"`
+
+	// CreatedBy The actor whose rights the key has.
+	CreatedBy string             `json:"created_by"`
+	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
+	Id        openapi_types.UUID `json:"id"`
+	Name      string             `json:"name"`
+
+	// Prefix The folder whose files the key can use. Without it, all files of the project.
+	Prefix *string `json:"prefix,omitempty"`
+
+	// ReadOnly The key cannot change files.
+	ReadOnly bool `json:"read_only"`
+
+	// SecretAccessKey The secret. It is not returned again.
+	SecretAccessKey string `json:"secret_access_key"`
 
 	// UpdatedAt The time of the last change. Use of the resource is no change.
 	UpdatedAt time.Time `json:"updated_at"`
@@ -7286,6 +7398,56 @@ type StorageFolderRequest struct {
 	Path string `json:"path"`
 }
 
+// StorageKey defines model for StorageKey.
+type StorageKey struct {
+	// AccessKeyId The access key id for S3 tools.
+	AccessKeyId string    `json:"access_key_id"`
+	CreatedAt   time.Time `json:"created_at"`
+
+	// CreatedBy The actor whose rights the key has.
+	CreatedBy string             `json:"created_by"`
+	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
+	Id        openapi_types.UUID `json:"id"`
+
+	// LastUsedAt The time of the last use, to the minute.
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+	Name       string     `json:"name"`
+
+	// Prefix The folder whose files the key can use. Without it, all files of the project.
+	Prefix *string `json:"prefix,omitempty"`
+
+	// ReadOnly The key cannot change files.
+	ReadOnly bool `json:"read_only"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
+// StorageKeyList defines model for StorageKeyList.
+type StorageKeyList struct {
+	Items []StorageKey `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// StorageKeyRequest defines model for StorageKeyRequest.
+type StorageKeyRequest struct {
+	Name string `json:"name"`
+
+	// Prefix The folder whose files the key can use. Without it, all files of the project.
+	Prefix *string `json:"prefix,omitempty"`
+
+	// ReadOnly The key cannot change files.
+	ReadOnly *bool `json:"read_only,omitempty"`
+
+	// TtlSeconds The validity in seconds. Without it the key does not expire.
+	TtlSeconds *int64 `json:"ttl_seconds,omitempty"`
+}
+
 // StorageObject defines model for StorageObject.
 type StorageObject struct {
 	CreatedAt time.Time `json:"created_at"`
@@ -7335,6 +7497,64 @@ type StorageObjectList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// StoragePart defines model for StoragePart.
+type StoragePart struct {
+	// Etag Identifies the bytes of the part.
+	Etag   string `json:"etag"`
+	Number int    `json:"number"`
+
+	// Sha256 SHA-256 of the part, hexadecimal.
+	Sha256    string    `json:"sha256"`
+	SizeBytes int64     `json:"size_bytes"`
+	StoredAt  time.Time `json:"stored_at"`
+}
+
+// StoragePartList defines model for StoragePartList.
+type StoragePartList struct {
+	Items []StoragePart `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// StoragePartRequest defines model for StoragePartRequest.
+type StoragePartRequest struct {
+	Number int `json:"number"`
+
+	// Sha256 SHA-256 of the part, hexadecimal.
+	Sha256    string `json:"sha256"`
+	SizeBytes int64  `json:"size_bytes"`
+}
+
+// StoragePartTarget defines model for StoragePartTarget.
+type StoragePartTarget struct {
+	// Direct Whether the part goes to the object store, without a token of the API.
+	Direct bool `json:"direct"`
+
+	// ExpiresAt The end of the signature.
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+
+	// Headers Headers that the request must have.
+	Headers map[string]string `json:"headers"`
+
+	// Method The method of the request, `PUT`.
+	Method string `json:"method"`
+	Number int    `json:"number"`
+
+	// Url A URL of the object store, or a path of the API.
+	Url string `json:"url"`
+}
+
+// StoragePartTargets defines model for StoragePartTargets.
+type StoragePartTargets struct {
+	Targets []StoragePartTarget `json:"targets"`
+}
+
+// StoragePartsRequest defines model for StoragePartsRequest.
+type StoragePartsRequest struct {
+	Parts []StoragePartRequest `json:"parts"`
+}
+
 // StorageRenameRequest defines model for StorageRenameRequest.
 type StorageRenameRequest struct {
 	From string `json:"from"`
@@ -7350,6 +7570,100 @@ type StorageRestoreRequest struct {
 
 	// Path Another path than the former one.
 	Path *string `json:"path,omitempty"`
+}
+
+// StorageSignRequest defines model for StorageSignRequest.
+type StorageSignRequest struct {
+	// ExpiresSeconds The seconds that the URL is valid; at most storage.signed_url_seconds, which is the default.
+	ExpiresSeconds *int `json:"expires_seconds,omitempty"`
+
+	// Method What the URL permits: to download the file, or to upload one.
+	Method *StorageSignRequestMethod `json:"method,omitempty"`
+
+	// Path The path of the file, or of a folder to download.
+	Path string `json:"path"`
+}
+
+// StorageSignRequestMethod What the URL permits: to download the file, or to upload one.
+type StorageSignRequestMethod string
+
+// StorageSignedUrl defines model for StorageSignedUrl.
+type StorageSignedUrl struct {
+	// ExpiresAt When the URL ends.
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Method The method that it permits.
+	Method StorageSignedUrlMethod `json:"method"`
+
+	// Url The URL, which is a secret.
+	Url string `json:"url"`
+}
+
+// StorageSignedUrlMethod The method that it permits.
+type StorageSignedUrlMethod string
+
+// StorageUpload defines model for StorageUpload.
+type StorageUpload struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The actor who began the upload.
+	CreatedBy string `json:"created_by"`
+
+	// ExpiresAt The upload can be completed until then.
+	ExpiresAt time.Time          `json:"expires_at"`
+	Id        openapi_types.UUID `json:"id"`
+
+	// MediaType The media type of the file.
+	MediaType *string `json:"media_type,omitempty"`
+
+	// PartSizeBytes Bytes of each part but the last. Without it they may differ.
+	PartSizeBytes *int64 `json:"part_size_bytes,omitempty"`
+
+	// Parts Number of the parts, where the size was announced.
+	Parts *int64 `json:"parts,omitempty"`
+
+	// Path The path of the file.
+	Path string `json:"path"`
+
+	// Sha256 SHA-256 that the file must have, hexadecimal.
+	Sha256 *string `json:"sha256,omitempty"`
+
+	// SizeBytes Bytes of the file, where they were announced. An S3 client does not announce them.
+	SizeBytes *int64             `json:"size_bytes,omitempty"`
+	State     StorageUploadState `json:"state"`
+
+	// UpdatedAt The time of the completion, and of the beginning before it.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
+// StorageUploadState defines model for StorageUpload.State.
+type StorageUploadState string
+
+// StorageUploadList defines model for StorageUploadList.
+type StorageUploadList struct {
+	Items []StorageUpload `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// StorageUploadRequest defines model for StorageUploadRequest.
+type StorageUploadRequest struct {
+	// MediaType The media type of the file.
+	MediaType *string `json:"media_type,omitempty"`
+
+	// PartSizeBytes Bytes of each part but the last. The API chooses them where the field is missing.
+	PartSizeBytes *int64 `json:"part_size_bytes,omitempty"`
+	Path          string `json:"path"`
+
+	// Sha256 SHA-256 of the file, hexadecimal. The completion compares it.
+	Sha256 *string `json:"sha256,omitempty"`
+
+	// SizeBytes Bytes of the file.
+	SizeBytes int64 `json:"size_bytes"`
 }
 
 // StorageUsage defines model for StorageUsage.
@@ -8382,8 +8696,20 @@ type SlotID = openapi_types.UUID
 // SshKeyID defines model for SshKeyID.
 type SshKeyID = openapi_types.UUID
 
+// StorageGrant defines model for StorageGrant.
+type StorageGrant = string
+
+// StorageKeyID defines model for StorageKeyID.
+type StorageKeyID = openapi_types.UUID
+
+// StoragePartNumber defines model for StoragePartNumber.
+type StoragePartNumber = int
+
 // StoragePath defines model for StoragePath.
 type StoragePath = string
+
+// StorageUploadID defines model for StorageUploadID.
+type StorageUploadID = openapi_types.UUID
 
 // SuppressedAddressID defines model for SuppressedAddressID.
 type SuppressedAddressID = openapi_types.UUID
@@ -10197,6 +10523,15 @@ type ListStorageClassesParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// DownloadStorageFolderParams defines parameters for DownloadStorageFolder.
+type DownloadStorageFolderParams struct {
+	// Prefix The folder. Without it, the archive has all files of the project.
+	Prefix *string `form:"prefix,omitempty" json:"prefix,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
 // CopyStorageParams defines parameters for CopyStorage.
 type CopyStorageParams struct {
 	// XProjectID The project of the request, by id or name.
@@ -10261,6 +10596,48 @@ type DownloadStorageParams struct {
 
 	// IfRange The `ETag` of the file for which the range applies. The API returns the whole file if it has changed.
 	IfRange *string `json:"If-Range,omitempty"`
+}
+
+// ListStorageKeysParams defines parameters for ListStorageKeys.
+type ListStorageKeysParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// CreateStorageKeyParams defines parameters for CreateStorageKey.
+type CreateStorageKeyParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteStorageKeyParams defines parameters for DeleteStorageKey.
+type DeleteStorageKeyParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// GetStorageKeyParams defines parameters for GetStorageKey.
+type GetStorageKeyParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
 }
 
 // ListStorageParams defines parameters for ListStorage.
@@ -10329,6 +10706,51 @@ type RestoreStorageParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// SignStorageUrlParams defines parameters for SignStorageUrl.
+type SignStorageUrlParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// DownloadSignedStorageParams defines parameters for DownloadSignedStorage.
+type DownloadSignedStorageParams struct {
+	// Grant What the URL permits, sealed by the API.
+	Grant StorageGrant `form:"grant" json:"grant"`
+
+	// IfNoneMatch The `ETag` of the copy that the client has cached.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// Range A range of bytes, such as `bytes=0-1023`.
+	Range *string `json:"Range,omitempty"`
+
+	// IfRange The `ETag` of the file for which the range applies.
+	IfRange *string `json:"If-Range,omitempty"`
+}
+
+// UploadSignedStorageParams defines parameters for UploadSignedStorage.
+type UploadSignedStorageParams struct {
+	// Grant What the URL permits, sealed by the API.
+	Grant StorageGrant `form:"grant" json:"grant"`
+
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// IfNoneMatch The API rejects the request if a value exists. The header excludes `If-Match`.
+	IfNoneMatch *UploadSignedStorageParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// ContentDigest The SHA-256 of the body: `sha-256=:…:` with Base64 (RFC 9530).
+	ContentDigest *string `json:"Content-Digest,omitempty"`
+}
+
+// UploadSignedStorageParamsIfNoneMatch defines parameters for UploadSignedStorage.
+type UploadSignedStorageParamsIfNoneMatch string
+
 // StatStorageParams defines parameters for StatStorage.
 type StatStorageParams struct {
 	// Path The path from the outermost folder of the project, such as `data/train.bin`. The names are in Unicode normalization form C.
@@ -10358,6 +10780,96 @@ type UploadStorageParams struct {
 
 // UploadStorageParamsIfNoneMatch defines parameters for UploadStorage.
 type UploadStorageParamsIfNoneMatch string
+
+// ListStorageUploadsParams defines parameters for ListStorageUploads.
+type ListStorageUploadsParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// CreateStorageUploadParams defines parameters for CreateStorageUpload.
+type CreateStorageUploadParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// IfMatch The `ETag` of the copy that the client has read. The API rejects another version.
+	IfMatch *IfMatchOptional `json:"If-Match,omitempty"`
+
+	// IfNoneMatch The API rejects the request if a value exists. The header excludes `If-Match`.
+	IfNoneMatch *CreateStorageUploadParamsIfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// CreateStorageUploadParamsIfNoneMatch defines parameters for CreateStorageUpload.
+type CreateStorageUploadParamsIfNoneMatch string
+
+// AbortStorageUploadParams defines parameters for AbortStorageUpload.
+type AbortStorageUploadParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// GetStorageUploadParams defines parameters for GetStorageUpload.
+type GetStorageUploadParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// CompleteStorageUploadParams defines parameters for CompleteStorageUpload.
+type CompleteStorageUploadParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListStorageUploadPartsParams defines parameters for ListStorageUploadParts.
+type ListStorageUploadPartsParams struct {
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
+
+// UploadStoragePartParams defines parameters for UploadStoragePart.
+type UploadStoragePartParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+
+	// ContentDigest The SHA-256 of the body: `sha-256=:…:` with Base64 (RFC 9530).
+	ContentDigest *string `json:"Content-Digest,omitempty"`
+}
+
+// SignStoragePartsParams defines parameters for SignStorageParts.
+type SignStoragePartsParams struct {
+	// XProjectID The project of the request, by id or name.
+	XProjectID *ProjectHeader `json:"X-Project-ID,omitempty"`
+}
 
 // GetStorageUsageParams defines parameters for GetStorageUsage.
 type GetStorageUsageParams struct {
@@ -11154,6 +11666,9 @@ type CreateSshKeyJSONRequestBody = SshKeyRequest
 // CopyStorageJSONRequestBody defines body for CopyStorage for application/json ContentType.
 type CopyStorageJSONRequestBody = StorageRenameRequest
 
+// CreateStorageKeyJSONRequestBody defines body for CreateStorageKey for application/json ContentType.
+type CreateStorageKeyJSONRequestBody = StorageKeyRequest
+
 // CreateStorageFolderJSONRequestBody defines body for CreateStorageFolder for application/json ContentType.
 type CreateStorageFolderJSONRequestBody = StorageFolderRequest
 
@@ -11162,6 +11677,15 @@ type RenameStorageJSONRequestBody = StorageRenameRequest
 
 // RestoreStorageJSONRequestBody defines body for RestoreStorage for application/json ContentType.
 type RestoreStorageJSONRequestBody = StorageRestoreRequest
+
+// SignStorageUrlJSONRequestBody defines body for SignStorageUrl for application/json ContentType.
+type SignStorageUrlJSONRequestBody = StorageSignRequest
+
+// CreateStorageUploadJSONRequestBody defines body for CreateStorageUpload for application/json ContentType.
+type CreateStorageUploadJSONRequestBody = StorageUploadRequest
+
+// SignStoragePartsJSONRequestBody defines body for SignStorageParts for application/json ContentType.
+type SignStoragePartsJSONRequestBody = StoragePartsRequest
 
 // UpdateTenantJSONRequestBody defines body for UpdateTenant for application/json ContentType.
 type UpdateTenantJSONRequestBody = TenantPatch
@@ -13550,6 +14074,14 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/storage-classes (the `ListStorageClasses` operationId).
 	ListStorageClasses(ctx context.Context, params *ListStorageClassesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DownloadStorageFolder Download folder
+	//
+	// The API returns all files below a folder as a zip archive without compression. A folder can have 100,000 files and folders.
+	// The API breaks the response off if it cannot read a file, so that the archive has no end.
+	//
+	// Corresponds with GET /api/v1/storage/archive (the `DownloadStorageFolder` operationId).
+	DownloadStorageFolder(ctx context.Context, params *DownloadStorageFolderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CopyStorageWithBody Copy file
 	//
 	// The API copies a file without moving bytes, and replaces a file at the new path. The copy counts with its size.
@@ -13584,6 +14116,47 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/storage/download (the `DownloadStorage` operationId).
 	DownloadStorage(ctx context.Context, params *DownloadStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListStorageKeys List storage keys
+	//
+	// The API returns the access keys of the project for the S3 endpoint, oldest first. It does not return the secrets.
+	//
+	// Corresponds with GET /api/v1/storage/keys (the `ListStorageKeys` operationId).
+	ListStorageKeys(ctx context.Context, params *ListStorageKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateStorageKeyWithBody Create storage key
+	//
+	// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
+	// the rights that its creator has at the time of each request.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/storage/keys (the `CreateStorageKey` operationId).
+	CreateStorageKeyWithBody(ctx context.Context, params *CreateStorageKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateStorageKey Create storage key
+	//
+	// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
+	// the rights that its creator has at the time of each request.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/storage/keys (the `CreateStorageKey` operationId).
+	CreateStorageKey(ctx context.Context, params *CreateStorageKeyParams, body CreateStorageKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteStorageKey Revoke storage key
+	//
+	// Every server rejects the key within two seconds.
+	//
+	// Corresponds with DELETE /api/v1/storage/keys/{storage_key_id} (the `DeleteStorageKey` operationId).
+	DeleteStorageKey(ctx context.Context, storageKeyId StorageKeyID, params *DeleteStorageKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetStorageKey Get storage key
+	//
+	// The API returns an access key of the project without its secret.
+	//
+	// Corresponds with GET /api/v1/storage/keys/{storage_key_id} (the `GetStorageKey` operationId).
+	GetStorageKey(ctx context.Context, storageKeyId StorageKeyID, params *GetStorageKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListStorage List storage
 	//
@@ -13650,6 +14223,46 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/storage/restore (the `RestoreStorage` operationId).
 	RestoreStorage(ctx context.Context, params *RestoreStorageParams, body RestoreStorageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SignStorageUrlWithBody Create signed URL
+	//
+	// The URL permits one method on one path without a token, for a limited time. With `GET` it returns the bytes that the file has
+	// now, or a zip archive of a folder. With `PUT` it uploads a file. An upload and an archive need that the caller still has the
+	// right. Everyone who has the URL can use it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/storage/sign (the `SignStorageUrl` operationId).
+	SignStorageUrlWithBody(ctx context.Context, params *SignStorageUrlParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SignStorageUrl Create signed URL
+	//
+	// The URL permits one method on one path without a token, for a limited time. With `GET` it returns the bytes that the file has
+	// now, or a zip archive of a folder. With `PUT` it uploads a file. An upload and an archive need that the caller still has the
+	// right. Everyone who has the URL can use it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/storage/sign (the `SignStorageUrl` operationId).
+	SignStorageUrl(ctx context.Context, params *SignStorageUrlParams, body SignStorageUrlJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DownloadSignedStorage Download file by signed URL
+	//
+	// The URL of signStorageUrl with the method `GET`. The response is that of downloadStorage, which needs no database then, or that
+	// of downloadStorageFolder.
+	//
+	// Corresponds with GET /api/v1/storage/signed (the `DownloadSignedStorage` operationId).
+	DownloadSignedStorage(ctx context.Context, params *DownloadSignedStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UploadSignedStorageWithBody Upload file by signed URL
+	//
+	// The URL of signStorageUrl with the method `PUT`. The API stores the body as uploadStorage does, as the caller of
+	// signStorageUrl with the rights that this caller has now.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/storage/signed (the `UploadSignedStorage` operationId).
+	UploadSignedStorageWithBody(ctx context.Context, params *UploadSignedStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// StatStorage Get stored object
 	//
 	// The API returns a file or a folder without its bytes.
@@ -13667,6 +14280,96 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/storage/upload (the `UploadStorage` operationId).
 	UploadStorageWithBody(ctx context.Context, params *UploadStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListStorageUploads List uploads
+	//
+	// The API returns the uploads in parts of the project that are neither completed nor aborted, the oldest first.
+	//
+	// Corresponds with GET /api/v1/storage/uploads (the `ListStorageUploads` operationId).
+	ListStorageUploads(ctx context.Context, params *ListStorageUploadsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateStorageUploadWithBody Create upload
+	//
+	// The API begins an upload in parts, and reserves the announced bytes. The parts can be sent at the same time and in any sequence,
+	// also after a restart of the client, until `expires_at`. All parts but the last have `part_size_bytes`. The file is visible when
+	// the upload is completed. The preconditions are those of the completion.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/storage/uploads (the `CreateStorageUpload` operationId).
+	CreateStorageUploadWithBody(ctx context.Context, params *CreateStorageUploadParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateStorageUpload Create upload
+	//
+	// The API begins an upload in parts, and reserves the announced bytes. The parts can be sent at the same time and in any sequence,
+	// also after a restart of the client, until `expires_at`. All parts but the last have `part_size_bytes`. The file is visible when
+	// the upload is completed. The preconditions are those of the completion.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/storage/uploads (the `CreateStorageUpload` operationId).
+	CreateStorageUpload(ctx context.Context, params *CreateStorageUploadParams, body CreateStorageUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AbortStorageUpload Abort upload
+	//
+	// The API removes the parts of an upload that is not completed, and releases its reserved bytes. It has no effect on an aborted
+	// upload.
+	//
+	// Corresponds with DELETE /api/v1/storage/uploads/{id} (the `AbortStorageUpload` operationId).
+	AbortStorageUpload(ctx context.Context, id StorageUploadID, params *AbortStorageUploadParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetStorageUpload Get upload
+	//
+	// The API returns an upload in parts that is open or completed.
+	//
+	// Corresponds with GET /api/v1/storage/uploads/{id} (the `GetStorageUpload` operationId).
+	GetStorageUpload(ctx context.Context, id StorageUploadID, params *GetStorageUploadParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CompleteStorageUpload Complete upload
+	//
+	// The API joins the parts to the file, and replaces a file at the same path. Where the upload has announced a SHA-256, the API reads
+	// the file once before it is visible: for a large file this lasts minutes. A request that is repeated continues there, and after
+	// the completion it has the same response. A part that is being sent at the same time fails, or the completion does.
+	//
+	// Corresponds with POST /api/v1/storage/uploads/{id}/complete (the `CompleteStorageUpload` operationId).
+	CompleteStorageUpload(ctx context.Context, id StorageUploadID, params *CompleteStorageUploadParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListStorageUploadParts List parts of upload
+	//
+	// The API returns the parts that have arrived, by number. A client that resumes an upload sends the others.
+	//
+	// Corresponds with GET /api/v1/storage/uploads/{id}/parts (the `ListStorageUploadParts` operationId).
+	ListStorageUploadParts(ctx context.Context, id StorageUploadID, params *ListStorageUploadPartsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UploadStoragePartWithBody Upload part
+	//
+	// The body is the part. It has arrived when the API responds. The API compares the bytes with `Content-Digest`. A part that is sent
+	// again replaces the earlier one.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /api/v1/storage/uploads/{id}/parts/{number} (the `UploadStoragePart` operationId).
+	UploadStoragePartWithBody(ctx context.Context, id StorageUploadID, number StoragePartNumber, params *UploadStoragePartParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SignStoragePartsWithBody Sign parts of upload
+	//
+	// The API returns for each part where to send it: to the object store, with a URL whose signature covers the size and the SHA-256
+	// of the part, or to the API. The client sends the headers of the target unchanged. A request can be repeated: it begins nothing.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/storage/uploads/{id}/sign (the `SignStorageParts` operationId).
+	SignStoragePartsWithBody(ctx context.Context, id StorageUploadID, params *SignStoragePartsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SignStorageParts Sign parts of upload
+	//
+	// The API returns for each part where to send it: to the object store, with a URL whose signature covers the size and the SHA-256
+	// of the part, or to the API. The client sends the headers of the target unchanged. A request can be repeated: it begins nothing.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/storage/uploads/{id}/sign (the `SignStorageParts` operationId).
+	SignStorageParts(ctx context.Context, id StorageUploadID, params *SignStoragePartsParams, body SignStoragePartsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetStorageUsage Get storage usage
 	//
@@ -18709,6 +19412,24 @@ func (c *Client) ListStorageClasses(ctx context.Context, params *ListStorageClas
 	return c.Client.Do(req)
 }
 
+// DownloadStorageFolder Download folder
+//
+// The API returns all files below a folder as a zip archive without compression. A folder can have 100,000 files and folders.
+// The API breaks the response off if it cannot read a file, so that the archive has no end.
+//
+// Corresponds with GET /api/v1/storage/archive (the `DownloadStorageFolder` operationId).
+func (c *Client) DownloadStorageFolder(ctx context.Context, params *DownloadStorageFolderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDownloadStorageFolderRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CopyStorageWithBody Copy file
 //
 // The API copies a file without moving bytes, and replaces a file at the new path. The copy counts with its size.
@@ -18774,6 +19495,97 @@ func (c *Client) DeleteStorage(ctx context.Context, params *DeleteStorageParams,
 // Corresponds with GET /api/v1/storage/download (the `DownloadStorage` operationId).
 func (c *Client) DownloadStorage(ctx context.Context, params *DownloadStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDownloadStorageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListStorageKeys List storage keys
+//
+// The API returns the access keys of the project for the S3 endpoint, oldest first. It does not return the secrets.
+//
+// Corresponds with GET /api/v1/storage/keys (the `ListStorageKeys` operationId).
+func (c *Client) ListStorageKeys(ctx context.Context, params *ListStorageKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListStorageKeysRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateStorageKeyWithBody Create storage key
+//
+// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
+// the rights that its creator has at the time of each request.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/storage/keys (the `CreateStorageKey` operationId).
+func (c *Client) CreateStorageKeyWithBody(ctx context.Context, params *CreateStorageKeyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateStorageKeyRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateStorageKey Create storage key
+//
+// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
+// the rights that its creator has at the time of each request.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/storage/keys (the `CreateStorageKey` operationId).
+func (c *Client) CreateStorageKey(ctx context.Context, params *CreateStorageKeyParams, body CreateStorageKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateStorageKeyRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteStorageKey Revoke storage key
+//
+// Every server rejects the key within two seconds.
+//
+// Corresponds with DELETE /api/v1/storage/keys/{storage_key_id} (the `DeleteStorageKey` operationId).
+func (c *Client) DeleteStorageKey(ctx context.Context, storageKeyId StorageKeyID, params *DeleteStorageKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteStorageKeyRequest(c.Server, storageKeyId, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetStorageKey Get storage key
+//
+// The API returns an access key of the project without its secret.
+//
+// Corresponds with GET /api/v1/storage/keys/{storage_key_id} (the `GetStorageKey` operationId).
+func (c *Client) GetStorageKey(ctx context.Context, storageKeyId StorageKeyID, params *GetStorageKeyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetStorageKeyRequest(c.Server, storageKeyId, params)
 	if err != nil {
 		return nil, err
 	}
@@ -18919,6 +19731,86 @@ func (c *Client) RestoreStorage(ctx context.Context, params *RestoreStorageParam
 	return c.Client.Do(req)
 }
 
+// SignStorageUrlWithBody Create signed URL
+//
+// The URL permits one method on one path without a token, for a limited time. With `GET` it returns the bytes that the file has
+// now, or a zip archive of a folder. With `PUT` it uploads a file. An upload and an archive need that the caller still has the
+// right. Everyone who has the URL can use it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/storage/sign (the `SignStorageUrl` operationId).
+func (c *Client) SignStorageUrlWithBody(ctx context.Context, params *SignStorageUrlParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignStorageUrlRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SignStorageUrl Create signed URL
+//
+// The URL permits one method on one path without a token, for a limited time. With `GET` it returns the bytes that the file has
+// now, or a zip archive of a folder. With `PUT` it uploads a file. An upload and an archive need that the caller still has the
+// right. Everyone who has the URL can use it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/storage/sign (the `SignStorageUrl` operationId).
+func (c *Client) SignStorageUrl(ctx context.Context, params *SignStorageUrlParams, body SignStorageUrlJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignStorageUrlRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DownloadSignedStorage Download file by signed URL
+//
+// The URL of signStorageUrl with the method `GET`. The response is that of downloadStorage, which needs no database then, or that
+// of downloadStorageFolder.
+//
+// Corresponds with GET /api/v1/storage/signed (the `DownloadSignedStorage` operationId).
+func (c *Client) DownloadSignedStorage(ctx context.Context, params *DownloadSignedStorageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDownloadSignedStorageRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UploadSignedStorageWithBody Upload file by signed URL
+//
+// The URL of signStorageUrl with the method `PUT`. The API stores the body as uploadStorage does, as the caller of
+// signStorageUrl with the rights that this caller has now.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/storage/signed (the `UploadSignedStorage` operationId).
+func (c *Client) UploadSignedStorageWithBody(ctx context.Context, params *UploadSignedStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUploadSignedStorageRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // StatStorage Get stored object
 //
 // The API returns a file or a folder without its bytes.
@@ -18947,6 +19839,196 @@ func (c *Client) StatStorage(ctx context.Context, params *StatStorageParams, req
 // Corresponds with PUT /api/v1/storage/upload (the `UploadStorage` operationId).
 func (c *Client) UploadStorageWithBody(ctx context.Context, params *UploadStorageParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUploadStorageRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListStorageUploads List uploads
+//
+// The API returns the uploads in parts of the project that are neither completed nor aborted, the oldest first.
+//
+// Corresponds with GET /api/v1/storage/uploads (the `ListStorageUploads` operationId).
+func (c *Client) ListStorageUploads(ctx context.Context, params *ListStorageUploadsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListStorageUploadsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateStorageUploadWithBody Create upload
+//
+// The API begins an upload in parts, and reserves the announced bytes. The parts can be sent at the same time and in any sequence,
+// also after a restart of the client, until `expires_at`. All parts but the last have `part_size_bytes`. The file is visible when
+// the upload is completed. The preconditions are those of the completion.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/storage/uploads (the `CreateStorageUpload` operationId).
+func (c *Client) CreateStorageUploadWithBody(ctx context.Context, params *CreateStorageUploadParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateStorageUploadRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateStorageUpload Create upload
+//
+// The API begins an upload in parts, and reserves the announced bytes. The parts can be sent at the same time and in any sequence,
+// also after a restart of the client, until `expires_at`. All parts but the last have `part_size_bytes`. The file is visible when
+// the upload is completed. The preconditions are those of the completion.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/storage/uploads (the `CreateStorageUpload` operationId).
+func (c *Client) CreateStorageUpload(ctx context.Context, params *CreateStorageUploadParams, body CreateStorageUploadJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateStorageUploadRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AbortStorageUpload Abort upload
+//
+// The API removes the parts of an upload that is not completed, and releases its reserved bytes. It has no effect on an aborted
+// upload.
+//
+// Corresponds with DELETE /api/v1/storage/uploads/{id} (the `AbortStorageUpload` operationId).
+func (c *Client) AbortStorageUpload(ctx context.Context, id StorageUploadID, params *AbortStorageUploadParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAbortStorageUploadRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetStorageUpload Get upload
+//
+// The API returns an upload in parts that is open or completed.
+//
+// Corresponds with GET /api/v1/storage/uploads/{id} (the `GetStorageUpload` operationId).
+func (c *Client) GetStorageUpload(ctx context.Context, id StorageUploadID, params *GetStorageUploadParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetStorageUploadRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CompleteStorageUpload Complete upload
+//
+// The API joins the parts to the file, and replaces a file at the same path. Where the upload has announced a SHA-256, the API reads
+// the file once before it is visible: for a large file this lasts minutes. A request that is repeated continues there, and after
+// the completion it has the same response. A part that is being sent at the same time fails, or the completion does.
+//
+// Corresponds with POST /api/v1/storage/uploads/{id}/complete (the `CompleteStorageUpload` operationId).
+func (c *Client) CompleteStorageUpload(ctx context.Context, id StorageUploadID, params *CompleteStorageUploadParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompleteStorageUploadRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListStorageUploadParts List parts of upload
+//
+// The API returns the parts that have arrived, by number. A client that resumes an upload sends the others.
+//
+// Corresponds with GET /api/v1/storage/uploads/{id}/parts (the `ListStorageUploadParts` operationId).
+func (c *Client) ListStorageUploadParts(ctx context.Context, id StorageUploadID, params *ListStorageUploadPartsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListStorageUploadPartsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UploadStoragePartWithBody Upload part
+//
+// The body is the part. It has arrived when the API responds. The API compares the bytes with `Content-Digest`. A part that is sent
+// again replaces the earlier one.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /api/v1/storage/uploads/{id}/parts/{number} (the `UploadStoragePart` operationId).
+func (c *Client) UploadStoragePartWithBody(ctx context.Context, id StorageUploadID, number StoragePartNumber, params *UploadStoragePartParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUploadStoragePartRequestWithBody(c.Server, id, number, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SignStoragePartsWithBody Sign parts of upload
+//
+// The API returns for each part where to send it: to the object store, with a URL whose signature covers the size and the SHA-256
+// of the part, or to the API. The client sends the headers of the target unchanged. A request can be repeated: it begins nothing.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/storage/uploads/{id}/sign (the `SignStorageParts` operationId).
+func (c *Client) SignStoragePartsWithBody(ctx context.Context, id StorageUploadID, params *SignStoragePartsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignStoragePartsRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SignStorageParts Sign parts of upload
+//
+// The API returns for each part where to send it: to the object store, with a URL whose signature covers the size and the SHA-256
+// of the part, or to the API. The client sends the headers of the target unchanged. A request can be repeated: it begins nothing.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/storage/uploads/{id}/sign (the `SignStorageParts` operationId).
+func (c *Client) SignStorageParts(ctx context.Context, id StorageUploadID, params *SignStoragePartsParams, body SignStoragePartsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSignStoragePartsRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -32583,6 +33665,75 @@ func NewListStorageClassesRequest(server string, params *ListStorageClassesParam
 	return req, nil
 }
 
+// NewDownloadStorageFolderRequest constructs an http.Request for the DownloadStorageFolder method
+func NewDownloadStorageFolderRequest(server string, params *DownloadStorageFolderParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/archive")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Prefix != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "prefix", *params.Prefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewCopyStorageRequest calls the generic CopyStorage builder with application/json body
 func NewCopyStorageRequest(server string, params *CopyStorageParams, body CopyStorageJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -32911,6 +34062,284 @@ func NewDownloadStorageRequest(server string, params *DownloadStorageParams) (*h
 			}
 
 			req.Header.Set("If-Range", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListStorageKeysRequest constructs an http.Request for the ListStorageKeys method
+func NewListStorageKeysRequest(server string, params *ListStorageKeysParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateStorageKeyRequest calls the generic CreateStorageKey builder with application/json body
+func NewCreateStorageKeyRequest(server string, params *CreateStorageKeyParams, body CreateStorageKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateStorageKeyRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateStorageKeyRequestWithBody constructs an http.Request for the CreateStorageKey method, with any body, and a specified content type
+func NewCreateStorageKeyRequestWithBody(server string, params *CreateStorageKeyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteStorageKeyRequest constructs an http.Request for the DeleteStorageKey method
+func NewDeleteStorageKeyRequest(server string, storageKeyId StorageKeyID, params *DeleteStorageKeyParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "storage_key_id", storageKeyId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/keys/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetStorageKeyRequest constructs an http.Request for the GetStorageKey method
+func NewGetStorageKeyRequest(server string, storageKeyId StorageKeyID, params *GetStorageKeyParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "storage_key_id", storageKeyId, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/keys/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
 		}
 
 	}
@@ -33289,6 +34718,259 @@ func NewRestoreStorageRequestWithBody(server string, params *RestoreStorageParam
 	return req, nil
 }
 
+// NewSignStorageUrlRequest calls the generic SignStorageUrl builder with application/json body
+func NewSignStorageUrlRequest(server string, params *SignStorageUrlParams, body SignStorageUrlJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSignStorageUrlRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSignStorageUrlRequestWithBody constructs an http.Request for the SignStorageUrl method, with any body, and a specified content type
+func NewSignStorageUrlRequestWithBody(server string, params *SignStorageUrlParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/sign")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDownloadSignedStorageRequest constructs an http.Request for the DownloadSignedStorage method
+func NewDownloadSignedStorageRequest(server string, params *DownloadSignedStorageParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/signed")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "grant", params.Grant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+		if params.Range != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Range", *params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Range", headerParam1)
+		}
+
+		if params.IfRange != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Range", *params.IfRange, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Range", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUploadSignedStorageRequestWithBody constructs an http.Request for the UploadSignedStorage method, with any body, and a specified content type
+func NewUploadSignedStorageRequestWithBody(server string, params *UploadSignedStorageParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/signed")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "grant", params.Grant, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+		if params.ContentDigest != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Content-Digest", *params.ContentDigest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Content-Digest", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewStatStorageRequest constructs an http.Request for the StatStorage method
 func NewStatStorageRequest(server string, params *StatStorageParams) (*http.Request, error) {
 	var err error
@@ -33447,6 +35129,596 @@ func NewUploadStorageRequestWithBody(server string, params *UploadStorageParams,
 			}
 
 			req.Header.Set("Content-Digest", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListStorageUploadsRequest constructs an http.Request for the ListStorageUploads method
+func NewListStorageUploadsRequest(server string, params *ListStorageUploadsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/uploads")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateStorageUploadRequest calls the generic CreateStorageUpload builder with application/json body
+func NewCreateStorageUploadRequest(server string, params *CreateStorageUploadParams, body CreateStorageUploadJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateStorageUploadRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateStorageUploadRequestWithBody constructs an http.Request for the CreateStorageUpload method, with any body, and a specified content type
+func NewCreateStorageUploadRequestWithBody(server string, params *CreateStorageUploadParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/uploads")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam2)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam3)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam4)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewAbortStorageUploadRequest constructs an http.Request for the AbortStorageUpload method
+func NewAbortStorageUploadRequest(server string, id StorageUploadID, params *AbortStorageUploadParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/uploads/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetStorageUploadRequest constructs an http.Request for the GetStorageUpload method
+func NewGetStorageUploadRequest(server string, id StorageUploadID, params *GetStorageUploadParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/uploads/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCompleteStorageUploadRequest constructs an http.Request for the CompleteStorageUpload method
+func NewCompleteStorageUploadRequest(server string, id StorageUploadID, params *CompleteStorageUploadParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/uploads/%s/complete", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.XIdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam1)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListStorageUploadPartsRequest constructs an http.Request for the ListStorageUploadParts method
+func NewListStorageUploadPartsRequest(server string, id StorageUploadID, params *ListStorageUploadPartsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/uploads/%s/parts", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUploadStoragePartRequestWithBody constructs an http.Request for the UploadStoragePart method, with any body, and a specified content type
+func NewUploadStoragePartRequestWithBody(server string, id StorageUploadID, number StoragePartNumber, params *UploadStoragePartParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "number", number, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/uploads/%s/parts/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
+		}
+
+		if params.ContentDigest != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Content-Digest", *params.ContentDigest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Content-Digest", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSignStoragePartsRequest calls the generic SignStorageParts builder with application/json body
+func NewSignStoragePartsRequest(server string, id StorageUploadID, params *SignStoragePartsParams, body SignStoragePartsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSignStoragePartsRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewSignStoragePartsRequestWithBody constructs an http.Request for the SignStorageParts method, with any body, and a specified content type
+func NewSignStoragePartsRequestWithBody(server string, id StorageUploadID, params *SignStoragePartsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/storage/uploads/%s/sign", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XProjectID != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Project-ID", *params.XProjectID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Project-ID", headerParam0)
 		}
 
 	}
@@ -37661,6 +39933,9 @@ type ServerInterface interface {
 	// ListStorageClasses List storage classes
 	// (GET /api/v1/storage-classes)
 	ListStorageClasses(c *gin.Context, params ListStorageClassesParams)
+	// DownloadStorageFolder Download folder
+	// (GET /api/v1/storage/archive)
+	DownloadStorageFolder(c *gin.Context, params DownloadStorageFolderParams)
 	// CopyStorage Copy file
 	// (POST /api/v1/storage/copy)
 	CopyStorage(c *gin.Context, params CopyStorageParams)
@@ -37670,6 +39945,18 @@ type ServerInterface interface {
 	// DownloadStorage Download file
 	// (GET /api/v1/storage/download)
 	DownloadStorage(c *gin.Context, params DownloadStorageParams)
+	// ListStorageKeys List storage keys
+	// (GET /api/v1/storage/keys)
+	ListStorageKeys(c *gin.Context, params ListStorageKeysParams)
+	// CreateStorageKey Create storage key
+	// (POST /api/v1/storage/keys)
+	CreateStorageKey(c *gin.Context, params CreateStorageKeyParams)
+	// DeleteStorageKey Revoke storage key
+	// (DELETE /api/v1/storage/keys/{storage_key_id})
+	DeleteStorageKey(c *gin.Context, storageKeyId StorageKeyID, params DeleteStorageKeyParams)
+	// GetStorageKey Get storage key
+	// (GET /api/v1/storage/keys/{storage_key_id})
+	GetStorageKey(c *gin.Context, storageKeyId StorageKeyID, params GetStorageKeyParams)
 	// ListStorage List storage
 	// (GET /api/v1/storage/list)
 	ListStorage(c *gin.Context, params ListStorageParams)
@@ -37682,12 +39969,45 @@ type ServerInterface interface {
 	// RestoreStorage Restore file or folder
 	// (POST /api/v1/storage/restore)
 	RestoreStorage(c *gin.Context, params RestoreStorageParams)
+	// SignStorageUrl Create signed URL
+	// (POST /api/v1/storage/sign)
+	SignStorageUrl(c *gin.Context, params SignStorageUrlParams)
+	// DownloadSignedStorage Download file by signed URL
+	// (GET /api/v1/storage/signed)
+	DownloadSignedStorage(c *gin.Context, params DownloadSignedStorageParams)
+	// UploadSignedStorage Upload file by signed URL
+	// (PUT /api/v1/storage/signed)
+	UploadSignedStorage(c *gin.Context, params UploadSignedStorageParams)
 	// StatStorage Get stored object
 	// (GET /api/v1/storage/stat)
 	StatStorage(c *gin.Context, params StatStorageParams)
 	// UploadStorage Upload file
 	// (PUT /api/v1/storage/upload)
 	UploadStorage(c *gin.Context, params UploadStorageParams)
+	// ListStorageUploads List uploads
+	// (GET /api/v1/storage/uploads)
+	ListStorageUploads(c *gin.Context, params ListStorageUploadsParams)
+	// CreateStorageUpload Create upload
+	// (POST /api/v1/storage/uploads)
+	CreateStorageUpload(c *gin.Context, params CreateStorageUploadParams)
+	// AbortStorageUpload Abort upload
+	// (DELETE /api/v1/storage/uploads/{id})
+	AbortStorageUpload(c *gin.Context, id StorageUploadID, params AbortStorageUploadParams)
+	// GetStorageUpload Get upload
+	// (GET /api/v1/storage/uploads/{id})
+	GetStorageUpload(c *gin.Context, id StorageUploadID, params GetStorageUploadParams)
+	// CompleteStorageUpload Complete upload
+	// (POST /api/v1/storage/uploads/{id}/complete)
+	CompleteStorageUpload(c *gin.Context, id StorageUploadID, params CompleteStorageUploadParams)
+	// ListStorageUploadParts List parts of upload
+	// (GET /api/v1/storage/uploads/{id}/parts)
+	ListStorageUploadParts(c *gin.Context, id StorageUploadID, params ListStorageUploadPartsParams)
+	// UploadStoragePart Upload part
+	// (PUT /api/v1/storage/uploads/{id}/parts/{number})
+	UploadStoragePart(c *gin.Context, id StorageUploadID, number StoragePartNumber, params UploadStoragePartParams)
+	// SignStorageParts Sign parts of upload
+	// (POST /api/v1/storage/uploads/{id}/sign)
+	SignStorageParts(c *gin.Context, id StorageUploadID, params SignStoragePartsParams)
 	// GetStorageUsage Get storage usage
 	// (GET /api/v1/storage/usage)
 	GetStorageUsage(c *gin.Context, params GetStorageUsageParams)
@@ -48013,6 +50333,54 @@ func (siw *ServerInterfaceWrapper) ListStorageClasses(c *gin.Context) {
 	siw.Handler.ListStorageClasses(c, params)
 }
 
+// DownloadStorageFolder operation middleware
+func (siw *ServerInterfaceWrapper) DownloadStorageFolder(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DownloadStorageFolderParams
+
+	// ------------- Optional query parameter "prefix" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "prefix", c.Request.URL.Query(), &params.Prefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter prefix: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DownloadStorageFolder(c, params)
+}
+
 // CopyStorage operation middleware
 func (siw *ServerInterfaceWrapper) CopyStorage(c *gin.Context) {
 
@@ -48363,6 +50731,276 @@ func (siw *ServerInterfaceWrapper) DownloadStorage(c *gin.Context) {
 	siw.Handler.DownloadStorage(c, params)
 }
 
+// ListStorageKeys operation middleware
+func (siw *ServerInterfaceWrapper) ListStorageKeys(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListStorageKeysParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListStorageKeys(c, params)
+}
+
+// CreateStorageKey operation middleware
+func (siw *ServerInterfaceWrapper) CreateStorageKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateStorageKeyParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateStorageKey(c, params)
+}
+
+// DeleteStorageKey operation middleware
+func (siw *ServerInterfaceWrapper) DeleteStorageKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "storage_key_id" -------------
+	var storageKeyId StorageKeyID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "storage_key_id", c.Param("storage_key_id"), &storageKeyId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter storage_key_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteStorageKeyParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DeleteStorageKey(c, storageKeyId, params)
+}
+
+// GetStorageKey operation middleware
+func (siw *ServerInterfaceWrapper) GetStorageKey(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "storage_key_id" -------------
+	var storageKeyId StorageKeyID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "storage_key_id", c.Param("storage_key_id"), &storageKeyId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter storage_key_id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetStorageKeyParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetStorageKey(c, storageKeyId, params)
+}
+
 // ListStorage operation middleware
 func (siw *ServerInterfaceWrapper) ListStorage(c *gin.Context) {
 
@@ -48704,6 +51342,256 @@ func (siw *ServerInterfaceWrapper) RestoreStorage(c *gin.Context) {
 	siw.Handler.RestoreStorage(c, params)
 }
 
+// SignStorageUrl operation middleware
+func (siw *ServerInterfaceWrapper) SignStorageUrl(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SignStorageUrlParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SignStorageUrl(c, params)
+}
+
+// DownloadSignedStorage operation middleware
+func (siw *ServerInterfaceWrapper) DownloadSignedStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DownloadSignedStorageParams
+
+	// ------------- Required query parameter "grant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "grant", c.Request.URL.Query(), &params.Grant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter grant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	// ------------- Optional header parameter "Range" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Range")]; found {
+		var Range string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Range, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Range", valueList[0], &Range, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Range: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.Range = &Range
+
+	}
+
+	// ------------- Optional header parameter "If-Range" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Range")]; found {
+		var IfRange string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Range, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Range", valueList[0], &IfRange, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Range: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfRange = &IfRange
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.DownloadSignedStorage(c, params)
+}
+
+// UploadSignedStorage operation middleware
+func (siw *ServerInterfaceWrapper) UploadSignedStorage(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UploadSignedStorageParams
+
+	// ------------- Required query parameter "grant" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "grant", c.Request.URL.Query(), &params.Grant, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter grant: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch UploadSignedStorageParamsIfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	// ------------- Optional header parameter "Content-Digest" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Content-Digest")]; found {
+		var ContentDigest string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Content-Digest, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Content-Digest", valueList[0], &ContentDigest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Content-Digest: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.ContentDigest = &ContentDigest
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.UploadSignedStorage(c, params)
+}
+
 // StatStorage operation middleware
 func (siw *ServerInterfaceWrapper) StatStorage(c *gin.Context) {
 
@@ -48855,6 +51743,592 @@ func (siw *ServerInterfaceWrapper) UploadStorage(c *gin.Context) {
 	}
 
 	siw.Handler.UploadStorage(c, params)
+}
+
+// ListStorageUploads operation middleware
+func (siw *ServerInterfaceWrapper) ListStorageUploads(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListStorageUploadsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListStorageUploads(c, params)
+}
+
+// CreateStorageUpload operation middleware
+func (siw *ServerInterfaceWrapper) CreateStorageUpload(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateStorageUploadParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatchOptional
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfMatch = &IfMatch
+
+	}
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch CreateStorageUploadParamsIfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for If-None-Match, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter If-None-Match: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateStorageUpload(c, params)
+}
+
+// AbortStorageUpload operation middleware
+func (siw *ServerInterfaceWrapper) AbortStorageUpload(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id StorageUploadID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params AbortStorageUploadParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.AbortStorageUpload(c, id, params)
+}
+
+// GetStorageUpload operation middleware
+func (siw *ServerInterfaceWrapper) GetStorageUpload(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id StorageUploadID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetStorageUploadParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetStorageUpload(c, id, params)
+}
+
+// CompleteStorageUpload operation middleware
+func (siw *ServerInterfaceWrapper) CompleteStorageUpload(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id StorageUploadID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CompleteStorageUploadParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CompleteStorageUpload(c, id, params)
+}
+
+// ListStorageUploadParts operation middleware
+func (siw *ServerInterfaceWrapper) ListStorageUploadParts(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id StorageUploadID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListStorageUploadPartsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListStorageUploadParts(c, id, params)
+}
+
+// UploadStoragePart operation middleware
+func (siw *ServerInterfaceWrapper) UploadStoragePart(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id StorageUploadID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Path parameter "number" -------------
+	var number StoragePartNumber
+
+	err = runtime.BindStyledParameterWithOptions("simple", "number", c.Param("number"), &number, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter number: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params UploadStoragePartParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	// ------------- Optional header parameter "Content-Digest" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Content-Digest")]; found {
+		var ContentDigest string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Content-Digest, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Content-Digest", valueList[0], &ContentDigest, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Content-Digest: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.ContentDigest = &ContentDigest
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.UploadStoragePart(c, id, number, params)
+}
+
+// SignStorageParts operation middleware
+func (siw *ServerInterfaceWrapper) SignStorageParts(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id StorageUploadID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SignStoragePartsParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Project-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Project-ID")]; found {
+		var XProjectID ProjectHeader
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Project-ID, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Project-ID", valueList[0], &XProjectID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Project-ID: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XProjectID = &XProjectID
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.SignStorageParts(c, id, params)
 }
 
 // GetStorageUsage operation middleware
@@ -52349,15 +55823,31 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/ssh-keys", wrapper.CreateSshKey)
 	router.DELETE(options.BaseURL+"/api/v1/ssh-keys/:id", wrapper.DeleteSshKey)
 	router.GET(options.BaseURL+"/api/v1/storage-classes", wrapper.ListStorageClasses)
+	router.GET(options.BaseURL+"/api/v1/storage/archive", wrapper.DownloadStorageFolder)
 	router.POST(options.BaseURL+"/api/v1/storage/copy", wrapper.CopyStorage)
 	router.DELETE(options.BaseURL+"/api/v1/storage/delete", wrapper.DeleteStorage)
 	router.GET(options.BaseURL+"/api/v1/storage/download", wrapper.DownloadStorage)
+	router.GET(options.BaseURL+"/api/v1/storage/keys", wrapper.ListStorageKeys)
+	router.POST(options.BaseURL+"/api/v1/storage/keys", wrapper.CreateStorageKey)
+	router.DELETE(options.BaseURL+"/api/v1/storage/keys/:storage_key_id", wrapper.DeleteStorageKey)
+	router.GET(options.BaseURL+"/api/v1/storage/keys/:storage_key_id", wrapper.GetStorageKey)
 	router.GET(options.BaseURL+"/api/v1/storage/list", wrapper.ListStorage)
 	router.POST(options.BaseURL+"/api/v1/storage/mkdir", wrapper.CreateStorageFolder)
 	router.POST(options.BaseURL+"/api/v1/storage/rename", wrapper.RenameStorage)
 	router.POST(options.BaseURL+"/api/v1/storage/restore", wrapper.RestoreStorage)
+	router.POST(options.BaseURL+"/api/v1/storage/sign", wrapper.SignStorageUrl)
+	router.GET(options.BaseURL+"/api/v1/storage/signed", wrapper.DownloadSignedStorage)
+	router.PUT(options.BaseURL+"/api/v1/storage/signed", wrapper.UploadSignedStorage)
 	router.GET(options.BaseURL+"/api/v1/storage/stat", wrapper.StatStorage)
 	router.PUT(options.BaseURL+"/api/v1/storage/upload", wrapper.UploadStorage)
+	router.GET(options.BaseURL+"/api/v1/storage/uploads", wrapper.ListStorageUploads)
+	router.POST(options.BaseURL+"/api/v1/storage/uploads", wrapper.CreateStorageUpload)
+	router.DELETE(options.BaseURL+"/api/v1/storage/uploads/:id", wrapper.AbortStorageUpload)
+	router.GET(options.BaseURL+"/api/v1/storage/uploads/:id", wrapper.GetStorageUpload)
+	router.POST(options.BaseURL+"/api/v1/storage/uploads/:id/complete", wrapper.CompleteStorageUpload)
+	router.GET(options.BaseURL+"/api/v1/storage/uploads/:id/parts", wrapper.ListStorageUploadParts)
+	router.PUT(options.BaseURL+"/api/v1/storage/uploads/:id/parts/:number", wrapper.UploadStoragePart)
+	router.POST(options.BaseURL+"/api/v1/storage/uploads/:id/sign", wrapper.SignStorageParts)
 	router.GET(options.BaseURL+"/api/v1/storage/usage", wrapper.GetStorageUsage)
 	router.GET(options.BaseURL+"/api/v1/tenant", wrapper.GetTenant)
 	router.PATCH(options.BaseURL+"/api/v1/tenant", wrapper.UpdateTenant)
@@ -57745,6 +61235,34 @@ func (response ListStorageClasses200JSONResponse) VisitListStorageClassesRespons
 	return err
 }
 
+type DownloadStorageFolderRequestObject struct {
+	Params DownloadStorageFolderParams
+}
+
+type DownloadStorageFolderResponseObject interface {
+	VisitDownloadStorageFolderResponse(w http.ResponseWriter) error
+}
+
+type DownloadStorageFolder200ApplicationzipResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response DownloadStorageFolder200ApplicationzipResponse) VisitDownloadStorageFolderResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/zip")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
 type CopyStorageRequestObject struct {
 	Params CopyStorageParams
 	Body   *CopyStorageJSONRequestBody
@@ -57910,6 +61428,113 @@ func (response DownloadStorage416Response) VisitDownloadStorageResponse(w http.R
 	return nil
 }
 
+type ListStorageKeysRequestObject struct {
+	Params ListStorageKeysParams
+}
+
+type ListStorageKeysResponseObject interface {
+	VisitListStorageKeysResponse(w http.ResponseWriter) error
+}
+
+type ListStorageKeys200ResponseHeaders struct {
+	Link *string
+}
+
+type ListStorageKeys200JSONResponse struct {
+	Body    StorageKeyList
+	Headers ListStorageKeys200ResponseHeaders
+}
+
+func (response ListStorageKeys200JSONResponse) VisitListStorageKeysResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateStorageKeyRequestObject struct {
+	Params CreateStorageKeyParams
+	Body   *CreateStorageKeyJSONRequestBody
+}
+
+type CreateStorageKeyResponseObject interface {
+	VisitCreateStorageKeyResponse(w http.ResponseWriter) error
+}
+
+type CreateStorageKey201ResponseHeaders struct {
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type CreateStorageKey201JSONResponse struct {
+	Body    CreatedStorageKey
+	Headers CreateStorageKey201ResponseHeaders
+}
+
+func (response CreateStorageKey201JSONResponse) VisitCreateStorageKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteStorageKeyRequestObject struct {
+	StorageKeyId StorageKeyID `json:"storage_key_id"`
+	Params       DeleteStorageKeyParams
+}
+
+type DeleteStorageKeyResponseObject interface {
+	VisitDeleteStorageKeyResponse(w http.ResponseWriter) error
+}
+
+type DeleteStorageKey204Response struct {
+}
+
+func (response DeleteStorageKey204Response) VisitDeleteStorageKeyResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type GetStorageKeyRequestObject struct {
+	StorageKeyId StorageKeyID `json:"storage_key_id"`
+	Params       GetStorageKeyParams
+}
+
+type GetStorageKeyResponseObject interface {
+	VisitGetStorageKeyResponse(w http.ResponseWriter) error
+}
+
+type GetStorageKey200JSONResponse StorageKey
+
+func (response GetStorageKey200JSONResponse) VisitGetStorageKeyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListStorageRequestObject struct {
 	Params ListStorageParams
 }
@@ -58049,6 +61674,144 @@ func (response RestoreStorage200JSONResponse) VisitRestoreStorageResponse(w http
 	return err
 }
 
+type SignStorageUrlRequestObject struct {
+	Params SignStorageUrlParams
+	Body   *SignStorageUrlJSONRequestBody
+}
+
+type SignStorageUrlResponseObject interface {
+	VisitSignStorageUrlResponse(w http.ResponseWriter) error
+}
+
+type SignStorageUrl200ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type SignStorageUrl200JSONResponse struct {
+	Body    StorageSignedUrl
+	Headers SignStorageUrl200ResponseHeaders
+}
+
+func (response SignStorageUrl200JSONResponse) VisitSignStorageUrlResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DownloadSignedStorageRequestObject struct {
+	Params DownloadSignedStorageParams
+}
+
+type DownloadSignedStorageResponseObject interface {
+	VisitDownloadSignedStorageResponse(w http.ResponseWriter) error
+}
+
+type DownloadSignedStorage200ResponseHeaders struct {
+	ETag       string
+	ReprDigest *string
+}
+
+type DownloadSignedStorage200AsteriskResponse struct {
+	Body          io.Reader
+	Headers       DownloadSignedStorage200ResponseHeaders
+	ContentType   string
+	ContentLength int64
+}
+
+func (response DownloadSignedStorage200AsteriskResponse) VisitDownloadSignedStorageResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", response.ContentType)
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.ReprDigest != nil {
+		w.Header().Set("Repr-Digest", fmt.Sprint(*response.Headers.ReprDigest))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type DownloadSignedStorage206ResponseHeaders struct {
+	ETag string
+}
+
+type DownloadSignedStorage206AsteriskResponse struct {
+	Body          io.Reader
+	Headers       DownloadSignedStorage206ResponseHeaders
+	ContentType   string
+	ContentLength int64
+}
+
+func (response DownloadSignedStorage206AsteriskResponse) VisitDownloadSignedStorageResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", response.ContentType)
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(206)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type DownloadSignedStorage304Response struct {
+}
+
+func (response DownloadSignedStorage304Response) VisitDownloadSignedStorageResponse(w http.ResponseWriter) error {
+	w.WriteHeader(304)
+	return nil
+}
+
+type DownloadSignedStorage416Response struct {
+}
+
+func (response DownloadSignedStorage416Response) VisitDownloadSignedStorageResponse(w http.ResponseWriter) error {
+	w.WriteHeader(416)
+	return nil
+}
+
+type UploadSignedStorageRequestObject struct {
+	Params UploadSignedStorageParams
+	Body   io.Reader
+}
+
+type UploadSignedStorageResponseObject interface {
+	VisitUploadSignedStorageResponse(w http.ResponseWriter) error
+}
+
+type UploadSignedStorage204ResponseHeaders struct {
+	ETag string
+}
+
+type UploadSignedStorage204Response struct {
+	Headers UploadSignedStorage204ResponseHeaders
+}
+
+func (response UploadSignedStorage204Response) VisitUploadSignedStorageResponse(w http.ResponseWriter) error {
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	w.WriteHeader(204)
+	return nil
+}
+
 type StatStorageRequestObject struct {
 	Params StatStorageParams
 }
@@ -58130,6 +61893,230 @@ func (response UploadStorage201JSONResponse) VisitUploadStorageResponse(w http.R
 	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
 	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
 	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListStorageUploadsRequestObject struct {
+	Params ListStorageUploadsParams
+}
+
+type ListStorageUploadsResponseObject interface {
+	VisitListStorageUploadsResponse(w http.ResponseWriter) error
+}
+
+type ListStorageUploads200ResponseHeaders struct {
+	Link *string
+}
+
+type ListStorageUploads200JSONResponse struct {
+	Body    StorageUploadList
+	Headers ListStorageUploads200ResponseHeaders
+}
+
+func (response ListStorageUploads200JSONResponse) VisitListStorageUploadsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateStorageUploadRequestObject struct {
+	Params CreateStorageUploadParams
+	Body   *CreateStorageUploadJSONRequestBody
+}
+
+type CreateStorageUploadResponseObject interface {
+	VisitCreateStorageUploadResponse(w http.ResponseWriter) error
+}
+
+type CreateStorageUpload201ResponseHeaders struct {
+	IdempotencyReplayed *string
+	Location            string
+}
+
+type CreateStorageUpload201JSONResponse struct {
+	Body    StorageUpload
+	Headers CreateStorageUpload201ResponseHeaders
+}
+
+func (response CreateStorageUpload201JSONResponse) VisitCreateStorageUploadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AbortStorageUploadRequestObject struct {
+	Id     StorageUploadID `json:"id"`
+	Params AbortStorageUploadParams
+}
+
+type AbortStorageUploadResponseObject interface {
+	VisitAbortStorageUploadResponse(w http.ResponseWriter) error
+}
+
+type AbortStorageUpload204Response struct {
+}
+
+func (response AbortStorageUpload204Response) VisitAbortStorageUploadResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type GetStorageUploadRequestObject struct {
+	Id     StorageUploadID `json:"id"`
+	Params GetStorageUploadParams
+}
+
+type GetStorageUploadResponseObject interface {
+	VisitGetStorageUploadResponse(w http.ResponseWriter) error
+}
+
+type GetStorageUpload200JSONResponse StorageUpload
+
+func (response GetStorageUpload200JSONResponse) VisitGetStorageUploadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CompleteStorageUploadRequestObject struct {
+	Id     StorageUploadID `json:"id"`
+	Params CompleteStorageUploadParams
+}
+
+type CompleteStorageUploadResponseObject interface {
+	VisitCompleteStorageUploadResponse(w http.ResponseWriter) error
+}
+
+type CompleteStorageUpload200ResponseHeaders struct {
+	ETag                string
+	IdempotencyReplayed *string
+}
+
+type CompleteStorageUpload200JSONResponse struct {
+	Body    StorageObject
+	Headers CompleteStorageUpload200ResponseHeaders
+}
+
+func (response CompleteStorageUpload200JSONResponse) VisitCompleteStorageUploadResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("ETag", fmt.Sprint(response.Headers.ETag))
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListStorageUploadPartsRequestObject struct {
+	Id     StorageUploadID `json:"id"`
+	Params ListStorageUploadPartsParams
+}
+
+type ListStorageUploadPartsResponseObject interface {
+	VisitListStorageUploadPartsResponse(w http.ResponseWriter) error
+}
+
+type ListStorageUploadParts200ResponseHeaders struct {
+	Link *string
+}
+
+type ListStorageUploadParts200JSONResponse struct {
+	Body    StoragePartList
+	Headers ListStorageUploadParts200ResponseHeaders
+}
+
+func (response ListStorageUploadParts200JSONResponse) VisitListStorageUploadPartsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UploadStoragePartRequestObject struct {
+	Id     StorageUploadID   `json:"id"`
+	Number StoragePartNumber `json:"number"`
+	Params UploadStoragePartParams
+	Body   io.Reader
+}
+
+type UploadStoragePartResponseObject interface {
+	VisitUploadStoragePartResponse(w http.ResponseWriter) error
+}
+
+type UploadStoragePart200JSONResponse StoragePart
+
+func (response UploadStoragePart200JSONResponse) VisitUploadStoragePartResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SignStoragePartsRequestObject struct {
+	Id     StorageUploadID `json:"id"`
+	Params SignStoragePartsParams
+	Body   *SignStoragePartsJSONRequestBody
+}
+
+type SignStoragePartsResponseObject interface {
+	VisitSignStoragePartsResponse(w http.ResponseWriter) error
+}
+
+type SignStorageParts200JSONResponse StoragePartTargets
+
+func (response SignStorageParts200JSONResponse) VisitSignStoragePartsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -60409,6 +64396,9 @@ type StrictServerInterface interface {
 	// ListStorageClasses List storage classes
 	// (GET /api/v1/storage-classes)
 	ListStorageClasses(ctx context.Context, request ListStorageClassesRequestObject) (ListStorageClassesResponseObject, error)
+	// DownloadStorageFolder Download folder
+	// (GET /api/v1/storage/archive)
+	DownloadStorageFolder(ctx context.Context, request DownloadStorageFolderRequestObject) (DownloadStorageFolderResponseObject, error)
 	// CopyStorage Copy file
 	// (POST /api/v1/storage/copy)
 	CopyStorage(ctx context.Context, request CopyStorageRequestObject) (CopyStorageResponseObject, error)
@@ -60418,6 +64408,18 @@ type StrictServerInterface interface {
 	// DownloadStorage Download file
 	// (GET /api/v1/storage/download)
 	DownloadStorage(ctx context.Context, request DownloadStorageRequestObject) (DownloadStorageResponseObject, error)
+	// ListStorageKeys List storage keys
+	// (GET /api/v1/storage/keys)
+	ListStorageKeys(ctx context.Context, request ListStorageKeysRequestObject) (ListStorageKeysResponseObject, error)
+	// CreateStorageKey Create storage key
+	// (POST /api/v1/storage/keys)
+	CreateStorageKey(ctx context.Context, request CreateStorageKeyRequestObject) (CreateStorageKeyResponseObject, error)
+	// DeleteStorageKey Revoke storage key
+	// (DELETE /api/v1/storage/keys/{storage_key_id})
+	DeleteStorageKey(ctx context.Context, request DeleteStorageKeyRequestObject) (DeleteStorageKeyResponseObject, error)
+	// GetStorageKey Get storage key
+	// (GET /api/v1/storage/keys/{storage_key_id})
+	GetStorageKey(ctx context.Context, request GetStorageKeyRequestObject) (GetStorageKeyResponseObject, error)
 	// ListStorage List storage
 	// (GET /api/v1/storage/list)
 	ListStorage(ctx context.Context, request ListStorageRequestObject) (ListStorageResponseObject, error)
@@ -60430,12 +64432,45 @@ type StrictServerInterface interface {
 	// RestoreStorage Restore file or folder
 	// (POST /api/v1/storage/restore)
 	RestoreStorage(ctx context.Context, request RestoreStorageRequestObject) (RestoreStorageResponseObject, error)
+	// SignStorageUrl Create signed URL
+	// (POST /api/v1/storage/sign)
+	SignStorageUrl(ctx context.Context, request SignStorageUrlRequestObject) (SignStorageUrlResponseObject, error)
+	// DownloadSignedStorage Download file by signed URL
+	// (GET /api/v1/storage/signed)
+	DownloadSignedStorage(ctx context.Context, request DownloadSignedStorageRequestObject) (DownloadSignedStorageResponseObject, error)
+	// UploadSignedStorage Upload file by signed URL
+	// (PUT /api/v1/storage/signed)
+	UploadSignedStorage(ctx context.Context, request UploadSignedStorageRequestObject) (UploadSignedStorageResponseObject, error)
 	// StatStorage Get stored object
 	// (GET /api/v1/storage/stat)
 	StatStorage(ctx context.Context, request StatStorageRequestObject) (StatStorageResponseObject, error)
 	// UploadStorage Upload file
 	// (PUT /api/v1/storage/upload)
 	UploadStorage(ctx context.Context, request UploadStorageRequestObject) (UploadStorageResponseObject, error)
+	// ListStorageUploads List uploads
+	// (GET /api/v1/storage/uploads)
+	ListStorageUploads(ctx context.Context, request ListStorageUploadsRequestObject) (ListStorageUploadsResponseObject, error)
+	// CreateStorageUpload Create upload
+	// (POST /api/v1/storage/uploads)
+	CreateStorageUpload(ctx context.Context, request CreateStorageUploadRequestObject) (CreateStorageUploadResponseObject, error)
+	// AbortStorageUpload Abort upload
+	// (DELETE /api/v1/storage/uploads/{id})
+	AbortStorageUpload(ctx context.Context, request AbortStorageUploadRequestObject) (AbortStorageUploadResponseObject, error)
+	// GetStorageUpload Get upload
+	// (GET /api/v1/storage/uploads/{id})
+	GetStorageUpload(ctx context.Context, request GetStorageUploadRequestObject) (GetStorageUploadResponseObject, error)
+	// CompleteStorageUpload Complete upload
+	// (POST /api/v1/storage/uploads/{id}/complete)
+	CompleteStorageUpload(ctx context.Context, request CompleteStorageUploadRequestObject) (CompleteStorageUploadResponseObject, error)
+	// ListStorageUploadParts List parts of upload
+	// (GET /api/v1/storage/uploads/{id}/parts)
+	ListStorageUploadParts(ctx context.Context, request ListStorageUploadPartsRequestObject) (ListStorageUploadPartsResponseObject, error)
+	// UploadStoragePart Upload part
+	// (PUT /api/v1/storage/uploads/{id}/parts/{number})
+	UploadStoragePart(ctx context.Context, request UploadStoragePartRequestObject) (UploadStoragePartResponseObject, error)
+	// SignStorageParts Sign parts of upload
+	// (POST /api/v1/storage/uploads/{id}/sign)
+	SignStorageParts(ctx context.Context, request SignStoragePartsRequestObject) (SignStoragePartsResponseObject, error)
 	// GetStorageUsage Get storage usage
 	// (GET /api/v1/storage/usage)
 	GetStorageUsage(ctx context.Context, request GetStorageUsageRequestObject) (GetStorageUsageResponseObject, error)
@@ -66386,6 +70421,32 @@ func (sh *strictHandler) ListStorageClasses(ctx *gin.Context, params ListStorage
 	}
 }
 
+// DownloadStorageFolder operation middleware
+func (sh *strictHandler) DownloadStorageFolder(ctx *gin.Context, params DownloadStorageFolderParams) {
+	var request DownloadStorageFolderRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DownloadStorageFolder(ctx, request.(DownloadStorageFolderRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DownloadStorageFolder")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DownloadStorageFolderResponseObject); ok {
+		if err := validResponse.VisitDownloadStorageFolderResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // CopyStorage operation middleware
 func (sh *strictHandler) CopyStorage(ctx *gin.Context, params CopyStorageParams) {
 	var request CopyStorageRequestObject
@@ -66475,6 +70536,130 @@ func (sh *strictHandler) DownloadStorage(ctx *gin.Context, params DownloadStorag
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(DownloadStorageResponseObject); ok {
 		if err := validResponse.VisitDownloadStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListStorageKeys operation middleware
+func (sh *strictHandler) ListStorageKeys(ctx *gin.Context, params ListStorageKeysParams) {
+	var request ListStorageKeysRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListStorageKeys(ctx, request.(ListStorageKeysRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListStorageKeys")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListStorageKeysResponseObject); ok {
+		if err := validResponse.VisitListStorageKeysResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateStorageKey operation middleware
+func (sh *strictHandler) CreateStorageKey(ctx *gin.Context, params CreateStorageKeyParams) {
+	var request CreateStorageKeyRequestObject
+
+	request.Params = params
+
+	var body CreateStorageKeyJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateStorageKey(ctx, request.(CreateStorageKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateStorageKey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateStorageKeyResponseObject); ok {
+		if err := validResponse.VisitCreateStorageKeyResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteStorageKey operation middleware
+func (sh *strictHandler) DeleteStorageKey(ctx *gin.Context, storageKeyId StorageKeyID, params DeleteStorageKeyParams) {
+	var request DeleteStorageKeyRequestObject
+
+	request.StorageKeyId = storageKeyId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteStorageKey(ctx, request.(DeleteStorageKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteStorageKey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DeleteStorageKeyResponseObject); ok {
+		if err := validResponse.VisitDeleteStorageKeyResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetStorageKey operation middleware
+func (sh *strictHandler) GetStorageKey(ctx *gin.Context, storageKeyId StorageKeyID, params GetStorageKeyParams) {
+	var request GetStorageKeyRequestObject
+
+	request.StorageKeyId = storageKeyId
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetStorageKey(ctx, request.(GetStorageKeyRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetStorageKey")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetStorageKeyResponseObject); ok {
+		if err := validResponse.VisitGetStorageKeyResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {
@@ -66640,6 +70825,104 @@ func (sh *strictHandler) RestoreStorage(ctx *gin.Context, params RestoreStorageP
 	}
 }
 
+// SignStorageUrl operation middleware
+func (sh *strictHandler) SignStorageUrl(ctx *gin.Context, params SignStorageUrlParams) {
+	var request SignStorageUrlRequestObject
+
+	request.Params = params
+
+	var body SignStorageUrlJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SignStorageUrl(ctx, request.(SignStorageUrlRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SignStorageUrl")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(SignStorageUrlResponseObject); ok {
+		if err := validResponse.VisitSignStorageUrlResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DownloadSignedStorage operation middleware
+func (sh *strictHandler) DownloadSignedStorage(ctx *gin.Context, params DownloadSignedStorageParams) {
+	var request DownloadSignedStorageRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DownloadSignedStorage(ctx, request.(DownloadSignedStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DownloadSignedStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(DownloadSignedStorageResponseObject); ok {
+		if err := validResponse.VisitDownloadSignedStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UploadSignedStorage operation middleware
+func (sh *strictHandler) UploadSignedStorage(ctx *gin.Context, params UploadSignedStorageParams) {
+	var request UploadSignedStorageRequestObject
+
+	request.Params = params
+
+	request.Body = ctx.Request.Body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UploadSignedStorage(ctx, request.(UploadSignedStorageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UploadSignedStorage")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(UploadSignedStorageResponseObject); ok {
+		if err := validResponse.VisitUploadSignedStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // StatStorage operation middleware
 func (sh *strictHandler) StatStorage(ctx *gin.Context, params StatStorageParams) {
 	var request StatStorageRequestObject
@@ -66687,6 +70970,259 @@ func (sh *strictHandler) UploadStorage(ctx *gin.Context, params UploadStoragePar
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(UploadStorageResponseObject); ok {
 		if err := validResponse.VisitUploadStorageResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListStorageUploads operation middleware
+func (sh *strictHandler) ListStorageUploads(ctx *gin.Context, params ListStorageUploadsParams) {
+	var request ListStorageUploadsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListStorageUploads(ctx, request.(ListStorageUploadsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListStorageUploads")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListStorageUploadsResponseObject); ok {
+		if err := validResponse.VisitListStorageUploadsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateStorageUpload operation middleware
+func (sh *strictHandler) CreateStorageUpload(ctx *gin.Context, params CreateStorageUploadParams) {
+	var request CreateStorageUploadRequestObject
+
+	request.Params = params
+
+	var body CreateStorageUploadJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateStorageUpload(ctx, request.(CreateStorageUploadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateStorageUpload")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateStorageUploadResponseObject); ok {
+		if err := validResponse.VisitCreateStorageUploadResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AbortStorageUpload operation middleware
+func (sh *strictHandler) AbortStorageUpload(ctx *gin.Context, id StorageUploadID, params AbortStorageUploadParams) {
+	var request AbortStorageUploadRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.AbortStorageUpload(ctx, request.(AbortStorageUploadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AbortStorageUpload")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(AbortStorageUploadResponseObject); ok {
+		if err := validResponse.VisitAbortStorageUploadResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetStorageUpload operation middleware
+func (sh *strictHandler) GetStorageUpload(ctx *gin.Context, id StorageUploadID, params GetStorageUploadParams) {
+	var request GetStorageUploadRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetStorageUpload(ctx, request.(GetStorageUploadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetStorageUpload")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetStorageUploadResponseObject); ok {
+		if err := validResponse.VisitGetStorageUploadResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CompleteStorageUpload operation middleware
+func (sh *strictHandler) CompleteStorageUpload(ctx *gin.Context, id StorageUploadID, params CompleteStorageUploadParams) {
+	var request CompleteStorageUploadRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CompleteStorageUpload(ctx, request.(CompleteStorageUploadRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CompleteStorageUpload")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CompleteStorageUploadResponseObject); ok {
+		if err := validResponse.VisitCompleteStorageUploadResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListStorageUploadParts operation middleware
+func (sh *strictHandler) ListStorageUploadParts(ctx *gin.Context, id StorageUploadID, params ListStorageUploadPartsParams) {
+	var request ListStorageUploadPartsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListStorageUploadParts(ctx, request.(ListStorageUploadPartsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListStorageUploadParts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListStorageUploadPartsResponseObject); ok {
+		if err := validResponse.VisitListStorageUploadPartsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UploadStoragePart operation middleware
+func (sh *strictHandler) UploadStoragePart(ctx *gin.Context, id StorageUploadID, number StoragePartNumber, params UploadStoragePartParams) {
+	var request UploadStoragePartRequestObject
+
+	request.Id = id
+	request.Number = number
+	request.Params = params
+
+	request.Body = ctx.Request.Body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UploadStoragePart(ctx, request.(UploadStoragePartRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UploadStoragePart")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(UploadStoragePartResponseObject); ok {
+		if err := validResponse.VisitUploadStoragePartResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SignStorageParts operation middleware
+func (sh *strictHandler) SignStorageParts(ctx *gin.Context, id StorageUploadID, params SignStoragePartsParams) {
+	var request SignStoragePartsRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	var body SignStoragePartsJSONRequestBody
+	var err error
+	// A request validator built on kin-openapi's openapi3filter with
+	// KeepValidatedValue leaves the value it validated on the body. Bind
+	// that value, matching member names exactly, so the handler receives
+	// what was validated instead of a second, case-insensitive decode.
+	if vb, ok := ctx.Request.Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+		err = ctx.ShouldBindJSON(&body)
+	} else if binding.Validator != nil {
+		// ShouldBindJSON runs the struct validator after decoding; keep that.
+		err = binding.Validator.ValidateStruct(&body)
+	}
+	if err != nil {
+		sh.options.RequestErrorHandlerFunc(ctx, err)
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SignStorageParts(ctx, request.(SignStoragePartsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SignStorageParts")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(SignStoragePartsResponseObject); ok {
+		if err := validResponse.VisitSignStoragePartsResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

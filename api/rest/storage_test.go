@@ -82,8 +82,10 @@ func (b *fixture) storedPathOf(t *testing.T, op openapi.Operation) string {
 // beginUpload begins an upload of the bytes that bodyOf sends as a part. All but the upload of the part find it sent.
 func (b *fixture) beginUpload(t *testing.T, operation string) string {
 	t.Helper()
-	w := b.do(t, call{method: "POST", path: "/api/v1/storage/uploads", token: tokenOwner, header: map[string]string{"X-Project-ID": project.String()},
-		body: `{"path":"` + unusedName("f") + `","size_bytes":9}`})
+	w := b.do(t, call{
+		method: "POST", path: "/api/v1/storage/uploads", token: tokenOwner, header: map[string]string{"X-Project-ID": project.String()},
+		body: `{"path":"` + unusedName("f") + `","size_bytes":9}`,
+	})
 	var u oapi.StorageUpload
 	must(t, json.Unmarshal(w.Body.Bytes(), &u))
 	if w.Code != http.StatusCreated || u.State != oapi.StorageUploadStateOpen || *u.Parts != 1 {

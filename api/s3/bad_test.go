@@ -249,9 +249,9 @@ func TestBadRequests(t *testing.T) {
 	if got := f.listed(f.client(f.owner), minio.ListObjectsOptions{Recursive: true}); got != "folder/x" {
 		t.Errorf("a bad request has stored %q", got)
 	}
-	f.want("no signature", f.do(plain(f, "GET", "/default")), 403, "AccessDenied")
+	f.want("no signature", f.do(plain(f)), 403, "AccessDenied")
 	f.want("version 2", f.do(func() *http.Request {
-		r := plain(f, "GET", "/default")
+		r := plain(f)
 		r.Header.Set("Authorization", "AWS "+f.owner.AccessKeyID+":xxxx")
 		return r
 	}()), 400, "InvalidRequest")
@@ -263,14 +263,14 @@ func TestBadRequests(t *testing.T) {
 	}
 	f.wait.Store(int64(time.Second))
 	f.want("too many", f.send(f.owner, "GET", "/default", "", nil), 503, "SlowDown")
-	f.want("too many guesses", f.do(plain(f, "GET", "/default")), 503, "SlowDown")
+	f.want("too many guesses", f.do(plain(f)), 503, "SlowDown")
 	f.wait.Store(0)
 	f.endpoint.Clock = shifted(16 * time.Minute)
 	f.want("another clock", f.send(f.owner, "GET", "/default", "", nil), 403, "RequestTimeTooSkewed")
 }
 
-func plain(f *fixture, method, path string) *http.Request {
-	r, err := http.NewRequestWithContext(f.t.Context(), method, f.url.String()+path, nil)
+func plain(f *fixture) *http.Request {
+	r, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, f.url.String()+"/default", nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func plain(f *fixture, method, path string) *http.Request {
 }
 
 func unsigned(f *fixture) *http.Request {
-	r := plain(f, "GET", "/default")
+	r := plain(f)
 	r.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
 	return r
 }

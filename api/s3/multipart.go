@@ -250,10 +250,10 @@ func uploadFault(err error, conflict fault.Code) error {
 	if e := new(fault.Error); errors.As(err, &e) {
 		return e
 	}
-	switch code := errs.CodeOf(err); {
-	case code == errs.StorageObjectNotFound:
+	switch errs.CodeOf(err) { //nolint:exhaustive // the others are those of every operation
+	case errs.StorageObjectNotFound:
 		return noSuchUpload().Because(err)
-	case code == errs.Conflict:
+	case errs.Conflict:
 		return fault.New(conflict, "%s", faultOf(err).Message).Because(err)
 	}
 	return err

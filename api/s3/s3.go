@@ -120,7 +120,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, id string) error 
 	if c.bucket != "" && c.bucket != c.use.ProjectName && c.bucket != c.use.Project.String() {
 		return fault.New(fault.NoSuchBucket, "The specified bucket does not exist")
 	}
-	return c.dispatch()
+	return c.dispatch() //nolint:contextcheck // the context is that of the request of the call
 }
 
 func slowDown() error {

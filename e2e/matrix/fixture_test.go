@@ -447,7 +447,7 @@ func (w *fixture) fresh(kind string, s *side, by *actor) string {
 	case "StorageObjectID": // a deleted one
 		w.deletedFile(s, made)
 	case "StorageKeyID":
-		w.sql(`INSERT INTO storage_access_keys (id, org_id, project_id, access_key_id, secret_enc, name, read_only, creator, created_by) VALUES ($1, $2, $3, $1::text, '', 'fresh', true, '{}', 'u')`,
+		w.sql(`INSERT INTO storage_access_keys (id, org_id, project_id, access_key_id, secret_enc, name, read_only, creator, created_by) VALUES ($1::uuid, $2, $3, $1::uuid::text, '', 'fresh', true, '{}', 'u')`,
 			made, s.tenant, s.project)
 	case "StorageUploadID":
 		return w.startedUpload(s)

@@ -56,7 +56,7 @@ var changes = map[string][]string{
 	"signStorageUrl":          {},
 	"createStorageUpload":     {"storage_uploads", "storage_usage", "storage_reservations"},
 	"uploadStoragePart":       {"storage_parts"},
-	"completeStorageUpload":   {"storage_uploads", "storage_parts", "storage_objects", "storage_usage", "storage_reservations"},
+	"completeStorageUpload":   {"usage_storage", "storage_uploads", "storage_parts", "storage_objects", "storage_usage", "storage_reservations"},
 	"abortStorageUpload":      {"storage_uploads", "storage_parts", "storage_usage", "storage_reservations"},
 	"createTerminalToken":     {"terminal_tokens"},
 	"endTerminalSession":      {"terminal_sessions"},

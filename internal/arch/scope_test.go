@@ -26,6 +26,8 @@ var unscoped = []string{
 	// What finds out who calls and for whom, and begins or ends that.
 	"platform/identity/signin.Authenticate", "platform/identity/signin.Unconfirmed",
 	"platform/identity.findProject",
+	"product/storage/accesskey.Find",          // of the key of a request, before its caller is known
+	"product/storage/accesskey.Reseal",        // as platform/identity/reseal
 	"platform/identity/delegation.Present",    // the caller who has permitted something earlier
 	"platform/identity/keys.ProjectOfAccount", // of the account in the path, on the way to a decision
 	"platform/identity/signin.SignInUser",

@@ -52,6 +52,17 @@ func (s *Service) complete(ctx context.Context, at Scope, id uuid.UUID, parts []
 	if u.result != nil {
 		return *u.result, nil
 	}
+	if r, err = s.joinAndFinish(ctx, at, u, parts, k); err == nil {
+		return r, nil
+	}
+	// Another request may have completed it meanwhile, which ends what this one needs.
+	if now, again := s.UploadOf(ctx, at, id); again == nil && now.result != nil {
+		return *now.result, nil
+	}
+	return r, err
+}
+
+func (s *Service) joinAndFinish(ctx context.Context, at Scope, u Upload, parts []Part, k keyed[Uploaded]) (r Uploaded, err error) {
 	if err := s.MayUpload(ctx, at, NewFile{Path: u.Path, Size: u.Size, If: u.If}); err != nil {
 		return r, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/storage"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/blob/files"
+	"github.com/gpuaas/gpuaas/product/storage/check"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
@@ -63,6 +64,12 @@ func (f *fixture) other(tenant ids.Tenant) *fixture {
 	o := *f
 	o.caller.Tenant, o.caller.Project = tenant, ids.New[ids.Project]()
 	return &o
+}
+
+// abortForgotten does the work of its job.
+func (f *fixture) abortForgotten() error {
+	s := &check.Service{DB: f.work.DB, Blobs: f.blobs, Clock: f.work.Clock, UploadLife: func() time.Duration { return f.limits.UploadLife }}
+	return s.AbortForgotten(f.ctx())
 }
 
 func (f *fixture) ctx() context.Context {

@@ -205,7 +205,7 @@ func (f *fixture) wantWhole(after string) {
 	}
 	f.work.Clock = clock.At(func() time.Time { return time.Now().Add(48 * time.Hour) })
 	f.cleanUp()
-	if err := f.work.AbortForgotten(f.ctx()); err != nil {
+	if err := f.abortForgotten(); err != nil {
 		f.t.Fatal(err)
 	}
 	if lost := f.broken(); lost != "" {

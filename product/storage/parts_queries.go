@@ -60,8 +60,7 @@ const (
 	FROM unnest($2::integer[], $3::text[]) AS a (number, tag) WHERE p.upload_id = $1 AND p.number = a.number AND p.size_bytes IS NOT NULL`
 	partsLost = `UPDATE storage_parts SET size_bytes = NULL, sha256 = NULL, tags = '{}', stored_at = NULL WHERE upload_id = $1 AND number = ANY($2)`
 
-	selectExpired  = `SELECT id, org_id, project_id, handle, state FROM storage_uploads WHERE expires_at <= now() ORDER BY expires_at LIMIT $1`
-	expireUpload   = `UPDATE storage_uploads SET state = 'aborted', hash_state = NULL WHERE id = $1 AND state = 'open' AND expires_at <= now()`
-	deleteUpload   = `DELETE FROM storage_uploads WHERE id = $1 AND expires_at <= now()`
-	selectExisting = `SELECT id FROM storage_uploads WHERE id = ANY($1)`
+	selectExpired = `SELECT id, org_id, project_id, handle, state FROM storage_uploads WHERE expires_at <= now() ORDER BY expires_at LIMIT $1`
+	expireUpload  = `UPDATE storage_uploads SET state = 'aborted', hash_state = NULL WHERE id = $1 AND state = 'open' AND expires_at <= now()`
+	deleteUpload  = `DELETE FROM storage_uploads WHERE id = $1 AND expires_at <= now()`
 )

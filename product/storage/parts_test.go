@@ -534,11 +534,11 @@ func TestForgottenUploads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.work.AbortForgotten(f.ctx()); err != nil || f.backendUploads() != 2 {
+	if err := f.abortForgotten(); err != nil || f.backendUploads() != 2 {
 		t.Errorf("%d uploads, %v", f.backendUploads(), err)
 	}
 	f.work.Clock = clock.At(func() time.Time { return time.Now().Add(48 * time.Hour) })
-	if err := f.work.AbortForgotten(f.ctx()); err != nil || f.backendUploads() != 1 {
+	if err := f.abortForgotten(); err != nil || f.backendUploads() != 1 {
 		t.Errorf("%d uploads, %v", f.backendUploads(), err)
 	}
 	if _, err := f.blobs.Parts(f.ctx(), forgotten); !errors.Is(err, blob.ErrNotFound) {

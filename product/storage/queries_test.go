@@ -19,7 +19,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"extendUpload": extendUpload, "storeHash": storeHash, "finishUpload": finishUpload, "deleteParts": deleteParts, "abortUpload": abortUpload, "selectParts": selectParts,
 		"selectArrived": selectArrived, "partsExpected": partsExpected, "selectReserved": selectReserved, "growReservation": growReservation, "reservePart": reservePart,
 		"storePart": storePart, "expectParts": expectParts, "partsArrived": partsArrived, "partsLost": partsLost, "selectExpired": selectExpired, "expireUpload": expireUpload,
-		"deleteUpload": deleteUpload, "selectExisting": selectExisting,
+		"deleteUpload": deleteUpload,
 		"lockProjects": lockProjects, "purgeTenant": purgeTenant,
 		"lockEmpty": lockEmpty, "selectTotals": selectTotals, "tenantStores": tenantStores,
 	})

@@ -105,3 +105,20 @@ test("a deleted file is restored", async () => {
   expect(asked(calls, "/api/v1/storage/list")[0]?.get("deleted")).toBe("true");
   expect(await written(calls)[0]?.json()).toEqual({ object_id: "old" });
 });
+
+test("a large file is sent in parts, and a lost one is sent again", async () => {
+  const lost = new Set(["2"]);
+  const one = "/api/v1/storage/uploads/u1";
+  const part = (number: string): Handler => () => (lost.delete(number) ? problem(503, "unavailable") : { body: { number } });
+  const calls = serve(routes({
+    "POST /api/v1/storage/uploads": () => ({ status: 201, body: { id: "u1" } }),
+    [`PUT ${one}/parts/1`]: part("1"), [`PUT ${one}/parts/2`]: part("2"), [`PUT ${one}/parts/3`]: part("3"),
+    [`POST ${one}/complete`]: () => ({ body: object("large") }),
+  }));
+  await open("/files?project=p1");
+  await shows("Choose files");
+  await choose(new File([new Uint8Array(33 << 20)], "large"));
+  await shows("large: 33 MiB are stored.");
+  expect(await written(calls)[0]?.json()).toEqual({ path: "large", size_bytes: 33 << 20, part_size_bytes: 16 << 20, media_type: "application/octet-stream" });
+  expect(written(calls).map(({ url }) => new URL(url).pathname.split("/").at(-1)).sort()).toEqual(["1", "2", "2", "3", "complete", "uploads"]);
+});

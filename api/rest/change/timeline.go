@@ -108,7 +108,7 @@ func (t Timeline) tasks(ctx context.Context, o desired.Object, limit int) (steps
 		tasks, err = t.Tasks.Of(ctx, ids.Allocation(o.UID), limit)
 	case desired.KindNode:
 		tasks, err = t.Tasks.To(ctx, ids.Node(o.UID), limit)
-	case desired.KindEnvironment, desired.KindPolicy, desired.KindRole, desired.KindSKU, desired.KindOSImage:
+	case desired.KindEnvironment, desired.KindPolicy, desired.KindRole, desired.KindSKU, desired.KindOSImage, desired.KindStorageClass:
 	}
 	for _, task := range tasks {
 		step := reconciler.TraceStep{

@@ -32,7 +32,7 @@ import (
 const SignedPath = "/api/v1/storage/signed"
 
 // SignStorageUrl handles POST /api/v1/storage/sign.
-func (s *Handlers) SignStorageUrl(ctx context.Context, req oapi.SignStorageUrlRequestObject) (oapi.SignStorageUrlResponseObject, error) { //nolint:revive // the name in the contract
+func (s *Handlers) SignStorageUrl(ctx context.Context, req oapi.SignStorageUrlRequestObject) (oapi.SignStorageUrlResponseObject, error) {
 	ctx, r := request.Of(ctx)
 	p, err := objectpath.Parse("path", req.Body.Path)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -127,12 +128,12 @@ func (b *Body) Read(p []byte) (int, error) {
 	for _, c := range b.checks {
 		_, _ = c.sum.Write(p[:n])
 	}
-	switch err { //nolint:errorlint // readers return them as they are
-	case nil:
+	switch {
+	case err == nil:
 		return n, nil
-	case io.EOF:
+	case errors.Is(err, io.EOF):
 		err = b.end()
-	case io.ErrUnexpectedEOF:
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		err = fault.New(fault.IncompleteBody, "The body has fewer bytes than its Content-Length.")
 	}
 	b.failed = err

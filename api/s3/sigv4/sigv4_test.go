@@ -154,9 +154,9 @@ func TestSignedChunks(t *testing.T) {
 }
 
 // own signs a request, so that tests can sign what the documentation has no example of.
-func own(t *testing.T, method, url string, header map[string]string, body string) *http.Request {
+func own(t *testing.T, header map[string]string, body string) *http.Request {
 	t.Helper()
-	r := example(method, url, header, strings.NewReader(body))
+	r := example(http.MethodPut, origin+"/a", header, strings.NewReader(body))
 	if r.Header.Get("X-Amz-Date") == "" {
 		r.Header.Set("X-Amz-Date", "20130524T000000Z")
 	}
@@ -169,7 +169,7 @@ func own(t *testing.T, method, url string, header map[string]string, body string
 
 func unsigned(t *testing.T, trailer, body string, size int) *http.Request {
 	t.Helper()
-	return own(t, "PUT", origin+"/a", map[string]string{
+	return own(t, map[string]string{
 		"X-Amz-Content-Sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "X-Amz-Trailer": trailer, "X-Amz-Decoded-Content-Length": fmt.Sprint(size), "Content-Encoding": "aws-chunked",
 	}, body)
 }
@@ -188,11 +188,11 @@ func TestTrailers(t *testing.T) {
 		if _, err := readBody(unsigned(t, header, strings.Replace(body, "1234", "1235", 1), 9)); !hasCode(err, fault.BadDigest) {
 			t.Errorf("%s of other bytes: %v", name, err)
 		}
-		plain := own(t, "PUT", origin+"/a", map[string]string{header: value}, text)
+		plain := own(t, map[string]string{header: value}, text)
 		if got, err := readBody(plain); err != nil || got != text {
 			t.Errorf("%s in a header: %q, %v", name, got, err)
 		}
-		if _, err := readBody(own(t, "PUT", origin+"/a", map[string]string{header: value}, "other")); !hasCode(err, fault.BadDigest) {
+		if _, err := readBody(own(t, map[string]string{header: value}, "other")); !hasCode(err, fault.BadDigest) {
 			t.Errorf("%s of other bytes in a header: %v", name, err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestSignedTrailer(t *testing.T) {
 func signedTrailer(t *testing.T, text string) (request func(body string) *http.Request, body string) {
 	t.Helper()
 	request = func(body string) *http.Request {
-		return own(t, "PUT", origin+"/a", map[string]string{
+		return own(t, map[string]string{
 			"X-Amz-Content-Sha256": "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER", "X-Amz-Trailer": "x-amz-checksum-crc32", "X-Amz-Decoded-Content-Length": fmt.Sprint(len(text)),
 		}, body)
 	}
@@ -264,7 +264,7 @@ func TestBodiesThatDiffer(t *testing.T) {
 	t.Parallel()
 	sum := sha256.Sum256([]byte("hello"))
 	signed := map[string]string{"X-Amz-Content-Sha256": hex.EncodeToString(sum[:])}
-	if text, err := readBody(own(t, "PUT", origin+"/a", signed, "hello")); err != nil || text != "hello" {
+	if text, err := readBody(own(t, signed, "hello")); err != nil || text != "hello" {
 		t.Errorf("%q, %v", text, err)
 	}
 	for name, c := range map[string]struct {
@@ -280,11 +280,11 @@ func TestBodiesThatDiffer(t *testing.T) {
 		"no decoded length":   {map[string]string{"X-Amz-Content-Sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER"}, fault.MissingContentLength},
 		"a negative length":   {map[string]string{"X-Amz-Content-Sha256": "STREAMING-UNSIGNED-PAYLOAD-TRAILER", "X-Amz-Decoded-Content-Length": "-1"}, fault.MissingContentLength},
 	} {
-		if _, err := readBody(own(t, "PUT", origin+"/a", c.header, "hello")); !hasCode(err, c.want) {
+		if _, err := readBody(own(t, c.header, "hello")); !hasCode(err, c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
 	}
-	short := own(t, "PUT", origin+"/a", nil, "hello")
+	short := own(t, nil, "hello")
 	short.ContentLength = 6
 	short.Header.Del("Authorization")
 	sigv4.Sign(short, exampleKey, exampleSecret, "us-east-1")
@@ -396,8 +396,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(getObject().Header.Get("Authorization"), "prefix=J&max-keys=2")
 	f.Add("", presignedURL[strings.Index(presignedURL, "?")+1:])
 	f.Fuzz(func(t *testing.T, header, query string) {
-		r := &http.Request{Method: "GET", Host: "h", Header: http.Header{"X-Amz-Date": {"20130524T000000Z"}, "X-Amz-Content-Sha256": {emptyHash}}}
-		r.URL = httptest.NewRequest("GET", origin+"/x", nil).URL
+		r := &http.Request{Method: http.MethodGet, Host: "h", Header: http.Header{"X-Amz-Date": {"20130524T000000Z"}, "X-Amz-Content-Sha256": {emptyHash}}}
+		r.URL = httptest.NewRequest(http.MethodGet, origin+"/x", nil).URL
 		r.URL.RawQuery = query
 		if header != "" {
 			r.Header.Set("Authorization", header)

@@ -195,10 +195,10 @@ func store(path string, from io.Reader) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
+	if err := os.Rename(f.Name(), path); err != nil { //nolint:gosec // the name has no folder
 		return err
 	}
-	folder, err := os.Open(filepath.Dir(path))
+	folder, err := os.Open(filepath.Dir(path)) //nolint:gosec // the folder of this process
 	if err != nil {
 		return err
 	}

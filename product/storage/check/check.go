@@ -36,6 +36,8 @@ type Service struct {
 	DB    pg.Pool
 	Blobs blob.Store
 	Clock clock.Clock
+	// UploadLife returns the longest time in which an upload in parts can be completed.
+	UploadLife func() time.Duration
 }
 
 // State contains what the comparison has found.

@@ -32,4 +32,6 @@ const (
 		unknown = CASE WHEN $5 THEN 0 ELSE unknown + $3 END, unknown_last = CASE WHEN $5 THEN unknown + $3 ELSE unknown_last END,
 		finished_at = CASE WHEN $5 THEN now() ELSE finished_at END
 	WHERE after_key = $1`
+
+	selectExisting = `SELECT id FROM storage_uploads WHERE id = ANY($1)`
 )

@@ -109,8 +109,8 @@ func (r *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// or returns the failure of the reader as one that does not count, or err.
-func (r *source) or(err error) error {
+// failure returns the failure of the reader as one that does not count, or err.
+func (r *source) failure(err error) error {
 	if r.err != nil {
 		return blob.ErrSize
 	}
@@ -122,7 +122,7 @@ func (s *Store) Put(ctx context.Context, id uuid.UUID, r io.Reader, size int64) 
 	ctx, end := s.begin(ctx, "put")
 	from := &source{Reader: r}
 	n, err := s.Store.Put(ctx, id, from, size)
-	end(from.or(err))
+	end(from.failure(err))
 	return n, err
 }
 
@@ -177,7 +177,7 @@ func (s *Store) PutPart(ctx context.Context, u blob.Upload, number int, r io.Rea
 	ctx, end := s.begin(ctx, "put_part")
 	from := &source{Reader: r}
 	p, err := s.Store.PutPart(ctx, u, number, from, size)
-	end(from.or(err))
+	end(from.failure(err))
 	return p, err
 }
 

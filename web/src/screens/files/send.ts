@@ -1,17 +1,68 @@
 import { api, unwrap } from "../../api/client";
+import { unknownOutcome } from "../../query/action";
+import { randomId } from "../../api/fetch";
 
 type Sending = { project: string; path: string; file: File; replace: boolean; progress: (sent: number) => void };
 
+// A larger file is sent in parts, of which a failed one is sent again.
+export const inPartsFrom = 32 << 20;
+const partSize = 16 << 20;
+const parallel = 3;
+const attempts = 4;
+
 // upload sends a file. Without replace, an existing file is an error.
-export async function upload({ project, path, file, replace, progress }: Sending) {
-  const absent = replace ? {} : { "If-None-Match": "*" as const };
-  await unwrap(
-    api.PUT("/api/v1/storage/upload", {
-      params: { query: { path }, header: { "X-Project-ID": project, ...absent } },
-      headers: { "Content-Type": file.type === "" ? "application/octet-stream" : file.type },
-      body: file as unknown as string,
-      bodySerializer: (body) => body,
+export const upload = (sending: Sending) => (sending.file.size > inPartsFrom ? sendParts(sending) : sendWhole(sending));
+
+const typeOf = (file: File) => (file.type === "" ? "application/octet-stream" : file.type);
+const absentUnless = (replace: boolean) => (replace ? {} : { "If-None-Match": "*" as const });
+
+// bytes are sent as they are.
+const bytes = (body: Blob, type: string) => ({ body: body as unknown as string, bodySerializer: () => body, headers: { "Content-Type": type } });
+
+async function sendWhole({ project, path, file, replace, progress }: Sending) {
+  await unwrap(api.PUT("/api/v1/storage/upload", { params: { query: { path }, header: { "X-Project-ID": project, ...absentUnless(replace) } }, ...bytes(file, typeOf(file)) }));
+  progress(file.size);
+}
+
+// sendParts sends parts at the same time. An upload that fails is aborted, so that its bytes are free.
+async function sendParts({ project, path, file, replace, progress }: Sending) {
+  const header = { "X-Project-ID": project };
+  const { id } = await unwrap(
+    api.POST("/api/v1/storage/uploads", {
+      params: { header: { ...header, "X-Idempotency-Key": randomId(), ...absentUnless(replace) } },
+      body: { path, size_bytes: file.size, part_size_bytes: partSize, media_type: typeOf(file) },
     }),
   );
-  progress(file.size);
+  const one = { header, path: { id } };
+  const numbers = Array.from({ length: Math.ceil(file.size / partSize) }, (_, index) => index + 1);
+  let sent = 0;
+  const work = async () => {
+    for (let number = numbers.shift(); number !== undefined; number = numbers.shift()) {
+      const part = file.slice((number - 1) * partSize, number * partSize);
+      const path = { id, number };
+      await repeat(() => unwrap(api.PUT("/api/v1/storage/uploads/{id}/parts/{number}", { params: { header, path }, ...bytes(part, "application/octet-stream") })));
+      progress((sent += part.size));
+    }
+  };
+  try {
+    await Promise.all(Array.from({ length: parallel }, work));
+  } catch (error) {
+    numbers.length = 0;
+    void api.DELETE("/api/v1/storage/uploads/{id}", { params: { ...one, header: { ...header, "X-Idempotency-Key": randomId() } } });
+    throw error;
+  }
+  const key = randomId();
+  await repeat(() => unwrap(api.POST("/api/v1/storage/uploads/{id}/complete", { params: { ...one, header: { ...header, "X-Idempotency-Key": key } } })));
+}
+
+// repeat calls again after an error without a definite response, with a growing pause.
+async function repeat(call: () => Promise<unknown>) {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await call();
+    } catch (error) {
+      if (attempt === attempts || !unknownOutcome(error)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 500 * 2 ** attempt));
+    }
+  }
 }
