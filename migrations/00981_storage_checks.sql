@@ -10,7 +10,7 @@ CREATE TABLE storage_checks (
 	finished_at     timestamptz, -- of the last pass
 	-- After a restore of an older database the object store has objects that the database does not know. An operator confirms
 	-- that those from before this time may be deleted.
-	confirmed_until timestamptz NOT NULL DEFAULT '-infinity'
+	confirmed_until timestamptz NOT NULL DEFAULT 'epoch'
 );
 COMMENT ON TABLE storage_checks IS 'The position of the comparison of the object store with the files, and what it has found.';
 INSERT INTO storage_checks DEFAULT VALUES;
