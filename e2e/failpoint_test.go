@@ -51,8 +51,8 @@ func points() []string {
 // node replaces its agent; a task about the node in package agent, because no scenario here queues
 // one; sealing again in platform/identity, because no data key is rotated here; and consumers in
 // platform/event/consume, over a stream without a relay; e-mails and webhooks in package jobs; and
-// terminals in terminal_failpoint_test.go, under open sessions.
-var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal.", "consume.", "mail.", "webhook.", "job.webhook.", "terminal."}
+// terminals in terminal_failpoint_test.go, under open sessions; and files in package product/storage.
+var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal.", "consume.", "mail.", "webhook.", "job.webhook.", "terminal.", "storage."}
 
 // crashes are all points, some of them at later hits and other moments too: a
 // crash in the second record job is not one in the first.
