@@ -168,6 +168,14 @@ func TestDeleteObjects(t *testing.T) {
 		t.Errorf("listed %q", got)
 	}
 	f.want("no XML", f.send(f.owner, "POST", "/default?delete", "{}", nil), 400, "MalformedXML")
+	f.send(f.owner, "PUT", "/default/kept", "text", nil)
+	if versioned := f.send(f.owner, "POST", "/default?delete", "<Delete><Object><Key>kept</Key><VersionId>v1</VersionId></Object></Delete>", nil); !strings.Contains(versioned.body, "NotImplemented") {
+		t.Errorf("a version: %+v", versioned)
+	}
+	f.want("the file of a version", f.send(f.owner, "GET", "/default/kept", "", nil), 200, "")
+	f.want("a key of the client", f.send(f.owner, "PUT", "/default/kept", "text", func(r *http.Request) {
+		r.Header.Set("X-Amz-Server-Side-Encryption-Customer-Algorithm", "AES256")
+	}), 501, "NotImplemented")
 	f.want("no key", f.send(f.owner, "POST", "/default?delete", "<Delete></Delete>", nil), 400, "MalformedXML")
 	f.want("1,001 keys", f.send(f.owner, "POST", "/default?delete", "<Delete>"+strings.Repeat("<Object><Key>x</Key></Object>", 1001)+"</Delete>", nil), 400, "MalformedXML")
 	f.want("a large body", f.send(f.owner, "POST", "/default?delete", strings.Repeat(" ", 3<<20), nil), 400, "EntityTooLarge")

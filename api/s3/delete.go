@@ -94,9 +94,11 @@ func (c *call) deleteObjects() error {
 		if strings.TrimSpace(o.ETag) != "" {
 			condition.ETag = ownETag(strings.TrimSpace(o.ETag))
 		}
-		err := c.remove(o.Key, condition)
+		var err error
 		if o.VersionID != "" && o.VersionID != "null" {
 			err = notImplemented("VersionId")
+		} else {
+			err = c.remove(o.Key, condition)
 		}
 		switch {
 		case err != nil:

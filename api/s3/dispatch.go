@@ -14,6 +14,14 @@ var unsupported = []string{
 	"select", "session", "tagging", "torrent", "versioning", "versions", "website",
 }
 
+// unsupportedHeaders lists the headers whose promise the endpoint would not fulfil: a key of the client, retention, and rights
+// of others.
+var unsupportedHeaders = []string{
+	"X-Amz-Server-Side-Encryption-Customer-Algorithm", "X-Amz-Server-Side-Encryption-Customer-Key", "X-Amz-Copy-Source-Server-Side-Encryption-Customer-Algorithm",
+	"X-Amz-Object-Lock-Mode", "X-Amz-Object-Lock-Retain-Until-Date", "X-Amz-Object-Lock-Legal-Hold", "X-Amz-Tagging",
+	"X-Amz-Grant-Read", "X-Amz-Grant-Write", "X-Amz-Grant-Read-Acp", "X-Amz-Grant-Write-Acp", "X-Amz-Grant-Full-Control",
+}
+
 // Operations lists the operations of the API whose rights the requests of the endpoint need.
 func Operations() []string {
 	return []string{"listStorage", "statStorage", "downloadStorage", "uploadStorage", "createStorageFolder", "copyStorage", "deleteStorage"}
@@ -28,6 +36,11 @@ func (c *call) dispatch() error {
 	q := c.r.URL.Query()
 	for _, name := range unsupported {
 		if q.Has(name) {
+			return notImplemented(name)
+		}
+	}
+	for _, name := range unsupportedHeaders {
+		if c.r.Header.Get(name) != "" {
 			return notImplemented(name)
 		}
 	}

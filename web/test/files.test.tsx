@@ -111,7 +111,7 @@ test("a large file is sent in parts, and a lost one is sent again", async () => 
   const one = "/api/v1/storage/uploads/u1";
   const part = (number: string): Handler => () => (lost.delete(number) ? problem(503, "unavailable") : { body: { number } });
   const calls = serve(routes({
-    "POST /api/v1/storage/uploads": () => ({ status: 201, body: { id: "u1" } }),
+    "POST /api/v1/storage/uploads": () => ({ status: 201, body: { id: "u1", part_size_bytes: 16 << 20 } }),
     [`PUT ${one}/parts/1`]: part("1"), [`PUT ${one}/parts/2`]: part("2"), [`PUT ${one}/parts/3`]: part("3"),
     [`POST ${one}/complete`]: () => ({ body: object("large") }),
   }));
@@ -119,6 +119,6 @@ test("a large file is sent in parts, and a lost one is sent again", async () => 
   await shows("Choose files");
   await choose(new File([new Uint8Array(33 << 20)], "large"));
   await shows("large: 33 MiB are stored.");
-  expect(await written(calls)[0]?.json()).toEqual({ path: "large", size_bytes: 33 << 20, part_size_bytes: 16 << 20, media_type: "application/octet-stream" });
+  expect(await written(calls)[0]?.json()).toEqual({ path: "large", size_bytes: 33 << 20, media_type: "application/octet-stream" });
   expect(written(calls).map(({ url }) => new URL(url).pathname.split("/").at(-1)).sort()).toEqual(["1", "2", "2", "3", "complete", "uploads"]);
 });

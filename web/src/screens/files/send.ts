@@ -6,7 +6,6 @@ type Sending = { project: string; path: string; file: File; replace: boolean; pr
 
 // A larger file is sent in parts, of which a failed one is sent again.
 export const inPartsFrom = 32 << 20;
-const partSize = 16 << 20;
 const parallel = 3;
 const attempts = 4;
 
@@ -24,17 +23,18 @@ async function sendWhole({ project, path, file, replace, progress }: Sending) {
   progress(file.size);
 }
 
-// sendParts sends parts at the same time. An upload that fails is aborted, so that its bytes are free.
+// sendParts sends parts at the same time. An upload that is rejected is aborted, so that its bytes are free.
 async function sendParts({ project, path, file, replace, progress }: Sending) {
   const header = { "X-Project-ID": project };
-  const { id } = await unwrap(
+  const { id, part_size_bytes: partSize = file.size } = await unwrap(
     api.POST("/api/v1/storage/uploads", {
       params: { header: { ...header, "X-Idempotency-Key": randomId(), ...absentUnless(replace) } },
-      body: { path, size_bytes: file.size, part_size_bytes: partSize, media_type: typeOf(file) },
+      body: { path, size_bytes: file.size, media_type: typeOf(file) },
     }),
   );
   const one = { header, path: { id } };
   const numbers = Array.from({ length: Math.ceil(file.size / partSize) }, (_, index) => index + 1);
+  const key = randomId();
   let sent = 0;
   const work = async () => {
     for (let number = numbers.shift(); number !== undefined; number = numbers.shift()) {
@@ -46,13 +46,13 @@ async function sendParts({ project, path, file, replace, progress }: Sending) {
   };
   try {
     await Promise.all(Array.from({ length: parallel }, work));
+    await repeat(() => unwrap(api.POST("/api/v1/storage/uploads/{id}/complete", { params: { ...one, header: { ...header, "X-Idempotency-Key": key } } })));
   } catch (error) {
     numbers.length = 0;
-    void api.DELETE("/api/v1/storage/uploads/{id}", { params: { ...one, header: { ...header, "X-Idempotency-Key": randomId() } } });
+    // A completion without a definite response may still be in progress.
+    if (!unknownOutcome(error)) void api.DELETE("/api/v1/storage/uploads/{id}", { params: { ...one, header: { ...header, "X-Idempotency-Key": randomId() } } });
     throw error;
   }
-  const key = randomId();
-  await repeat(() => unwrap(api.POST("/api/v1/storage/uploads/{id}/complete", { params: { ...one, header: { ...header, "X-Idempotency-Key": key } } })));
 }
 
 // repeat calls again after an error without a definite response, with a growing pause.
