@@ -28,6 +28,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/slots"
+	"github.com/gpuaas/gpuaas/product/storage/accesskey"
 	"github.com/gpuaas/gpuaas/product/terminal/recording"
 )
 
@@ -252,7 +253,12 @@ func (r *rotation) finish(ctx context.Context, d desk) error {
 // sealing contains the purposes whose keys seal columns, each with the count of what an older key has sealed.
 var sealing = map[string]func(context.Context, pg.Queryer, *keystore.Keys) (int, error){
 	keystore.PurposeFields: func(ctx context.Context, q pg.Queryer, keys *keystore.Keys) (int, error) {
-		return reseal.SealedBefore(ctx, q, keys.Fields.Newest())
+		n, err := reseal.SealedBefore(ctx, q, keys.Fields.Newest())
+		if err != nil {
+			return 0, err
+		}
+		secrets, err := accesskey.SealedBefore(ctx, q, keys.Fields.Newest())
+		return n + secrets, err
 	},
 	keystore.PurposeWebhooks: func(ctx context.Context, q pg.Queryer, keys *keystore.Keys) (int, error) {
 		return webhook.SealedBefore(ctx, q, keys.Webhooks.Newest())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/identitytest"
 	"github.com/gpuaas/gpuaas/policies"
@@ -113,12 +114,20 @@ func TestSecretsAreSealedAgain(t *testing.T) {
 		keys = append(keys, k)
 	}
 	next := &accesskey.Service{DB: w.DB, Identity: w.Service, Seal: sealerOf(t, "new")}
+	before := func(want int) {
+		t.Helper()
+		if n, err := accesskey.SealedBefore(pg.WithScope(t.Context(), pg.Platform), next.DB, "new"); n != want || err != nil {
+			t.Errorf("%d secrets of an older key, want %d: %v", n, want, err)
+		}
+	}
+	before(3)
 	if n, err := next.Reseal(t.Context(), "new", 2); n != 3 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	if n, err := next.Reseal(t.Context(), "new", 2); n != 0 || err != nil {
 		t.Errorf("once more: %d, %v", n, err)
 	}
+	before(0)
 	for _, k := range keys {
 		if u, err := next.Find(t.Context(), k.AccessKeyID); err != nil || u.Secret != k.Secret {
 			t.Errorf("%v", err)

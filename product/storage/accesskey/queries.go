@@ -18,5 +18,6 @@ const (
 	// $1 is the beginning of the envelopes of the newest data key.
 	selectOldSecrets = `
 	SELECT id, secret_enc FROM storage_access_keys WHERE substr(secret_enc, 1, length($1::bytea)) <> $1 AND id > $2 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED`
-	resealSecret = `UPDATE storage_access_keys SET secret_enc = $2 WHERE id = $1`
+	countOldSecrets = `SELECT count(*) FROM storage_access_keys WHERE substr(secret_enc, 1, length($1::bytea)) <> $1`
+	resealSecret    = `UPDATE storage_access_keys SET secret_enc = $2 WHERE id = $1`
 )

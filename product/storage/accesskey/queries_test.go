@@ -10,6 +10,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"storage_access_keys"}, map[string]string{
 		"selectKeys": selectKeys, "selectKey": selectKey, "selectUse": selectUse, "touchKey": touchKey, "deleteKey": deleteKey, "insertKey": insertKey,
-		"deleteExpired": deleteExpired, "selectOldSecrets": selectOldSecrets, "resealSecret": resealSecret,
+		"deleteExpired": deleteExpired, "selectOldSecrets": selectOldSecrets, "countOldSecrets": countOldSecrets, "resealSecret": resealSecret,
 	})
 }

@@ -145,3 +145,11 @@ func (s *Service) Reseal(ctx context.Context, id string, limit int) (n int, err 
 	}
 	return n, nil
 }
+
+// SealedBefore counts the access keys whose secret another data key than id has sealed.
+func SealedBefore(ctx context.Context, q pg.Queryer, id string) (n int, err error) {
+	if err = q.QueryRow(ctx, countOldSecrets, envelope.Header(id)).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting the secrets of storage keys: %w", err)
+	}
+	return n, nil
+}
