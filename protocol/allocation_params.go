@@ -43,6 +43,7 @@ type AllocationParams struct {
 	Principal      string
 	Revoked        []uint64
 	StopAfterHours int
+	Storage        *Storage // nil without mounts
 
 	Access
 }

@@ -158,6 +158,9 @@ type Report struct {
 	// without comment. They are absent if the node has no SSH server.
 	HostKeys []string `json:"host_keys,omitempty"`
 
+	// Mounts describes whether the node can mount stored objects. Older agents do not send it.
+	Mounts *MountSupport `json:"mounts,omitempty"`
+
 	// Nonce is 128 random bits in hex that the signed response repeats. Origin is the signature of the
 	// helper over boot, sequence, nonce and host keys. Older agents send neither.
 	Nonce  string `json:"nonce,omitempty"`
@@ -195,6 +198,8 @@ type AllocationReport struct {
 	// Unread names what of this allocation could not be read. Its phase is then no evidence, and the rest
 	// of the report is.
 	Unread string `json:"unread,omitempty"`
+	// Mounts are the mounts of stored objects that the spec has.
+	Mounts []MountReport `json:"mounts,omitempty"`
 }
 
 // Inventory is the hardware of a node.

@@ -23,7 +23,8 @@ const (
 //	2  limits, certificate authorities and principals of a login; signed proofs and trust statements
 //	3  streams to the logins of allocations (RelayOpen)
 //	4  the source and the forwarding of logins (AccessCapability)
-const Capability = 4
+//	5  mounts of stored objects (MountCapability)
+const Capability = 5
 
 // AccessCapability is the lowest capability of an agent that applies the rules for logins: LoginFrom and Forwarding. An
 // older agent rejects tasks with them.
@@ -147,6 +148,8 @@ type ProvisionUserParams struct {
 	// StopAfterHours limits how long the node works without the control plane. Then the agent ends the
 	// tenant's sessions and logins. With 0 they stay.
 	StopAfterHours int `json:"stop_after_hours,omitempty"`
+	// Storage is absent without mounts.
+	Storage *Storage `json:"storage,omitempty"`
 
 	Access
 }
@@ -195,13 +198,16 @@ func (p ProvisionUserParams) check(e Envelope) error {
 	if err := p.Limits.check(); err != nil {
 		return err
 	}
+	if err := p.Storage.check(); err != nil {
+		return err
+	}
 	return p.allocationParams(e).check(e)
 }
 
 func (p ProvisionUserParams) allocationParams(Envelope) AllocationParams {
 	return AllocationParams{
 		User: p.User, UID: p.UID, PublicKeys: p.PublicKeys, GPUs: p.GPUs, Limits: p.Limits,
-		UserCA: p.UserCA, Principal: p.Principal, Revoked: p.Revoked, StopAfterHours: p.StopAfterHours, Access: p.Access,
+		UserCA: p.UserCA, Principal: p.Principal, Revoked: p.Revoked, StopAfterHours: p.StopAfterHours, Storage: p.Storage, Access: p.Access,
 	}
 }
 
