@@ -128,6 +128,8 @@ type Allocation struct {
 	// The cause of the release.
 	Reason   string     `json:"reason,omitempty"`
 	ExpireAt *time.Time `json:"expireAt,omitempty"`
+	// Folders of stored objects that the home shows, sorted by mount point.
+	Mounts []Mount `json:"mounts,omitempty"`
 }
 
 // SignIn names the OpenID provider that users sign in with. Without an issuer the environment
@@ -171,6 +173,8 @@ type Storage struct {
 	// The origin of signed URLs, which leads to the same servers. At this host name they serve nothing else, so that a
 	// browser has no session there. Empty: the origin of the portal.
 	PublicURL string `json:"publicUrl"`
+	// The URL at which nodes reach the S3 endpoint, for mounts in allocations. Empty: mounts are not offered.
+	S3URL string `json:"s3Url"`
 	// The folder of the driver files. Empty: objects in the state directory of the server. Several servers need the
 	// same folder.
 	Path string `json:"path"`
@@ -214,6 +218,14 @@ type GitSource struct {
 type Price struct {
 	Currency    string `json:"currency"`
 	AmountMinor int64  `json:"amountMinor"`
+}
+
+// Mount is a part of a spec.
+type Mount struct {
+	// Empty: all stored objects of the project.
+	Path     string `json:"path"`
+	At       string `json:"at"`
+	ReadOnly bool   `json:"readOnly"`
 }
 
 // Forge is the system in which changes of a source are reviewed. It receives statuses and the comment with the plan.

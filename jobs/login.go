@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"context"
+	"errors"
+	"reflect"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -47,6 +49,9 @@ func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.All
 	if whole.Revoked, err = w.d.Allocations.Revoked(ctx, tx, a.ID); err != nil {
 		return o, err
 	}
+	if whole.Storage, err = w.d.storage(a, spec); err != nil {
+		return o, err
+	}
 	o.Params = whole
 	lastApplied, ok, err := w.d.Tasks.LastApplied(ctx, tx, a.ID, want.Fence)
 	if err != nil {
@@ -66,5 +71,20 @@ func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.All
 // needs a task of the new fence only. A repair has the fence of the last task, and is a whole provisioning.
 func sameWithoutLogins(applied, want protocol.ProvisionUserParams) bool {
 	return applied.User == want.User && applied.UID == want.UID && slices.Equal(applied.GPUs, want.GPUs) && applied.Limits == want.Limits &&
-		applied.Principal == want.Principal && applied.StopAfterHours == want.StopAfterHours
+		applied.Principal == want.Principal && applied.StopAfterHours == want.StopAfterHours && reflect.DeepEqual(applied.Storage, want.Storage)
+}
+
+// storage returns the mounts of an allocation, or nil. The bucket is the id of the project, which a new name does not change.
+func (d *Deps) storage(a allocation.Allocation, spec desired.Allocation) (*protocol.Storage, error) {
+	if len(spec.Mounts) == 0 {
+		return nil, nil
+	}
+	if d.MountURL == nil || d.MountURL() == "" {
+		return nil, errors.New("allocation " + a.ID.String() + " has mounts, and the profile has no storage.s3Url")
+	}
+	s := &protocol.Storage{Endpoint: d.MountURL(), Bucket: a.Project.String()}
+	for _, m := range spec.Mounts {
+		s.Mounts = append(s.Mounts, protocol.Mount(m))
+	}
+	return s, nil
 }

@@ -148,7 +148,7 @@ BEGIN
 		('storage_reservations',     'rawd', '',    '',     'rawd', '',     ''),
 		('storage_uploads',          'rawd', '',    '',     'rwd',  '',     ''),
 		('storage_parts',            'rawd', '',    '',     'rd',   '',     ''),
-		('storage_access_keys',      'rawd', '',    '',     '',     '',     ''),
+		('storage_access_keys',      'rawd', '',    '',     'd',    '',     ''), -- and columns below
 		('storage_checks',           '',     '',    '',     'rw',   '',     ''),
 		('storage_faults',           'r',    '',    '',     'rawd', '',     ''),
 
@@ -207,6 +207,10 @@ GRANT SELECT (id, role, disabled_at) ON users TO gpuaas_work;
 GRANT SELECT (email, oidc_issuer, deleted_at) ON users TO gpuaas_work;
 GRANT SELECT (id, org_id, email, role, created_at, expires_at, accepted_at, revoked_at) ON invitations TO gpuaas_work;
 GRANT SELECT (id, disabled_at, deleted_at) ON service_accounts TO gpuaas_work;
+-- The node API extends the access keys of mounts. A release by a job ends them.
+GRANT SELECT (id, allocation_id, mount_at, node_id, access_key_id, secret_enc, expires_at) ON storage_access_keys TO gpuaas_node;
+GRANT UPDATE (expires_at) ON storage_access_keys TO gpuaas_node;
+GRANT SELECT (allocation_id), UPDATE (node_id) ON storage_access_keys TO gpuaas_work;
 
 GRANT USAGE ON SEQUENCE allocation_host_uid TO gpuaas_api;
 GRANT USAGE ON SEQUENCE ledger_entries_id_seq TO gpuaas_api, gpuaas_work; -- also numbers transfers
@@ -224,7 +228,7 @@ DROP POLICY IF EXISTS keys_of_api ON signing_keys;
 DROP POLICY IF EXISTS keys_of_node ON signing_keys;
 DROP POLICY IF EXISTS keys_of_work ON signing_keys;
 DROP POLICY IF EXISTS keys_of_terminal ON signing_keys;
-CREATE POLICY keys_of_api ON signing_keys FOR SELECT TO gpuaas_api USING (purpose IN ('logins', 'tokens', 'cursors', 'fields', 'webhooks', 'recordings'));
-CREATE POLICY keys_of_node ON signing_keys FOR SELECT TO gpuaas_node USING (purpose IN ('authority', 'statements'));
+CREATE POLICY keys_of_api ON signing_keys FOR SELECT TO gpuaas_api USING (purpose IN ('logins', 'tokens', 'cursors', 'fields', 'webhooks', 'recordings', 'mounts'));
+CREATE POLICY keys_of_node ON signing_keys FOR SELECT TO gpuaas_node USING (purpose IN ('authority', 'statements', 'mounts'));
 CREATE POLICY keys_of_work ON signing_keys FOR SELECT TO gpuaas_work USING (purpose IN ('tasks', 'webhooks'));
 CREATE POLICY keys_of_terminal ON signing_keys FOR SELECT TO gpuaas_terminal USING (purpose IN ('relay', 'logins', 'recordings'));

@@ -44,16 +44,16 @@ const (
 	putObserved = `
 		WITH input AS (
 			SELECT * FROM jsonb_to_recordset($2) AS r(allocation_id uuid, phase text, fence bigint, observed_generation bigint,
-				spec_hash text, step text, message text, proof jsonb)
+				spec_hash text, step text, message text, proof jsonb, mounts jsonb)
 		), put AS (
-			INSERT INTO observed_allocations AS o (allocation_id, node_id, phase, fence, observed_generation, spec_hash, step, message, proof, observed_at)
-			SELECT allocation_id, $1, phase, fence, observed_generation, spec_hash, coalesce(step, ''), coalesce(message, ''), nullif(proof, 'null'), now()
+			INSERT INTO observed_allocations AS o (allocation_id, node_id, phase, fence, observed_generation, spec_hash, step, message, proof, mounts, observed_at)
+			SELECT allocation_id, $1, phase, fence, observed_generation, spec_hash, coalesce(step, ''), coalesce(message, ''), nullif(proof, 'null'), coalesce(mounts, '[]'), now()
 			FROM input ORDER BY allocation_id
 			ON CONFLICT (allocation_id, node_id) DO UPDATE SET
 				phase = excluded.phase, fence = excluded.fence, observed_generation = excluded.observed_generation,
-				spec_hash = excluded.spec_hash, step = excluded.step, message = excluded.message, proof = excluded.proof, observed_at = excluded.observed_at
-			WHERE excluded.fence >= o.fence AND (o.phase, o.fence, o.observed_generation, o.spec_hash, o.step, o.message, o.proof)
-				IS DISTINCT FROM (excluded.phase, excluded.fence, excluded.observed_generation, excluded.spec_hash, excluded.step, excluded.message, excluded.proof)
+				spec_hash = excluded.spec_hash, step = excluded.step, message = excluded.message, proof = excluded.proof, mounts = excluded.mounts, observed_at = excluded.observed_at
+			WHERE excluded.fence >= o.fence AND (o.phase, o.fence, o.observed_generation, o.spec_hash, o.step, o.message, o.proof, o.mounts)
+				IS DISTINCT FROM (excluded.phase, excluded.fence, excluded.observed_generation, excluded.spec_hash, excluded.step, excluded.message, excluded.proof, excluded.mounts)
 			RETURNING allocation_id
 		)
 		SELECT count(mark_due('Allocation', allocation_id, now(), 'reported')) FROM (SELECT allocation_id FROM put ORDER BY 1) AS sorted`
@@ -132,7 +132,7 @@ const (
 		SELECT a.allocation_id, a.node_id, a.phase, a.fence, a.observed_generation, a.step, a.message, a.proof, a.failures, a.failed_code, a.observed_at,
 			a.failed_fence, a.spec_hash, ` + proven + `, coalesce(n.complete AND ` + staleAt + ` > now(), false),
 			coalesce(n.boot, 0), coalesce(n.sequence, 0), coalesce(` + observedAt + `, a.observed_at), now() - coalesce(` + observedAt + `, a.observed_at), n.origin,
-			coalesce(n.capability, 0)
+			coalesce(n.capability, 0), a.mounts
 		FROM observed_allocations a LEFT JOIN (` + nodesLeased + `) ON n.node_id = a.node_id`
 
 	selectHeld    = held + ` WHERE a.allocation_id = $1 AND a.node_id = $2`

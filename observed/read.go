@@ -164,6 +164,8 @@ type Allocation struct {
 	Origin json.RawMessage
 	// Capability is that of the node's agent; 0: it is not known.
 	Capability int
+	// Mounts are the states of its mounts.
+	Mounts []protocol.MountReport
 }
 
 // NoRelay reports whether the agent of the node is too old to open connections to terminal servers.

@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -112,6 +114,7 @@ func rowsOf(r protocol.Report) (read, all []byte, err error) {
 	}
 	rows, known := make([]row, len(r.Allocations)), []row{}
 	for i, a := range r.Allocations {
+		a.Mounts = bounded(a.Mounts)
 		rows[i] = row{AllocationReport: a}
 		if a.Proof != nil {
 			if rows[i].Proof, err = json.Marshal(a.Proof); err != nil {
@@ -130,6 +133,18 @@ func rowsOf(r protocol.Report) (read, all []byte, err error) {
 	}
 	return read, all, nil
 }
+
+// bounded limits what a node states about mounts: tenants read it.
+func bounded(mounts []protocol.MountReport) []protocol.MountReport {
+	list := slices.Clone(mounts[:min(len(mounts), protocol.MaxMounts)])
+	for i := range list {
+		list[i].Message = strings.ToValidUTF8(list[i].Message[:min(len(list[i].Message), maxMountMessage)], "")
+	}
+	return list
+}
+
+// maxMountMessage limits the text about one mount, in bytes.
+const maxMountMessage = 256
 
 // Device identifies a GPU in a report, so that it can be compared with the desired GPUs of the node.
 type Device struct {

@@ -35,27 +35,27 @@ type Mount struct {
 	ReadOnly bool   `json:"read_only,omitempty"`
 }
 
-// mountAt is what a folder in the home can be named: it begins with a letter or digit, so that no configuration of a login
-// is covered.
+// mountAt is the form of a mount point. Its names begin with a letter or digit, so that a mount covers no configuration of
+// a login.
 var mountAt = regexp.MustCompile(`^[A-Za-z0-9][-A-Za-z0-9._]{0,62}(/[A-Za-z0-9][-A-Za-z0-9._]{0,62}){0,3}$`)
 
 // CheckMountAt reports whether at can be a mount point in a home.
 func CheckMountAt(at string) bool { return mountAt.MatchString(at) }
 
 // Nested returns two mount points of which one contains the other, or that are equal.
-func Nested(mounts []Mount) (outer, inner string, found bool) {
-	for i, a := range mounts {
-		for j, b := range mounts {
-			if i != j && (a.At == b.At || strings.HasPrefix(b.At, a.At+"/")) {
-				return a.At, b.At, true
+func Nested(points []string) (outer, inner string, found bool) {
+	for i, a := range points {
+		for j, b := range points {
+			if i != j && (a == b || strings.HasPrefix(b, a+"/")) {
+				return a, b, true
 			}
 		}
 	}
 	return "", "", false
 }
 
-// Address returns the host and the port of the endpoint. The host is a name or the number of an address.
-func (s Storage) Address() (host string, port uint16) {
+// Address returns the domain name or the IP address of the endpoint, and its port.
+func (s Storage) Address() (name string, port uint16) {
 	u, err := url.Parse(s.Endpoint)
 	if err != nil {
 		return "", 0
@@ -85,7 +85,9 @@ func (s *Storage) check() error {
 	case !slices.IsSortedFunc(s.Mounts, func(a, b Mount) int { return strings.Compare(a.At, b.At) }):
 		return Reject(ParamsInvalid, "the mounts are not sorted")
 	}
-	for _, m := range s.Mounts {
+	points := make([]string, len(s.Mounts))
+	for i, m := range s.Mounts {
+		points[i] = m.At
 		if !mountAt.MatchString(m.At) {
 			return Reject(ParamsInvalid, "%q is no mount point in a home", m.At)
 		}
@@ -93,7 +95,7 @@ func (s *Storage) check() error {
 			return Reject(ParamsInvalid, "%q is no folder of stored objects", m.Path)
 		}
 	}
-	if outer, inner, found := Nested(s.Mounts); found {
+	if outer, inner, found := Nested(points); found {
 		return Reject(ParamsInvalid, "the mount point %q contains %q", outer, inner)
 	}
 	return nil

@@ -14,15 +14,16 @@ const Version = 1
 
 // Paths of the node API. A path with an id requires the certificate with the same id.
 const (
-	PathEnrol  = "/internal/v1/enrol"                      // POST EnrolRequest → EnrolReply; without a client certificate
-	PathTrust  = "/internal/v1/trust"                      // GET → Trust
-	PathRenew  = "/internal/v1/nodes/%s/certificate"       // POST RenewRequest → EnrolReply
-	PathWait   = "/internal/v1/nodes/%s/tasks/wait"        // GET → Signed (200) or nothing (204) after WaitFor
-	PathResult = "/internal/v1/nodes/%s/tasks/%s/result"   // POST Result → 204, 409 task_superseded
-	PathStep   = "/internal/v1/nodes/%s/tasks/%s/progress" // POST Progress → 204
-	PathReport = "/internal/v1/nodes/%s/report"            // PUT Report → ReportReply, 409 stale_report
-	PathBuild  = "/internal/v1/agent/%s"                   // GET → the build of the agent with that SHA-256, in hex
-	PathBinary = "/agent/%s"                               // GET → the agent's binary for a platform as linux-amd64; without a client certificate
+	PathEnrol  = "/internal/v1/enrol"                               // POST EnrolRequest → EnrolReply; without a client certificate
+	PathTrust  = "/internal/v1/trust"                               // GET → Trust
+	PathRenew  = "/internal/v1/nodes/%s/certificate"                // POST RenewRequest → EnrolReply
+	PathWait   = "/internal/v1/nodes/%s/tasks/wait"                 // GET → Signed (200) or nothing (204) after WaitFor
+	PathResult = "/internal/v1/nodes/%s/tasks/%s/result"            // POST Result → 204, 409 task_superseded
+	PathStep   = "/internal/v1/nodes/%s/tasks/%s/progress"          // POST Progress → 204
+	PathReport = "/internal/v1/nodes/%s/report"                     // PUT Report → ReportReply, 409 stale_report
+	PathMounts = "/internal/v1/nodes/%s/allocations/%s/storage-key" // POST {} → MountKeys, 404
+	PathBuild  = "/internal/v1/agent/%s"                            // GET → the build of the agent with that SHA-256, in hex
+	PathBinary = "/agent/%s"                                        // GET → the agent's binary for a platform as linux-amd64; without a client certificate
 )
 
 // WaitFor is the time that a poll stays open before the response 204.

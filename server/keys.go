@@ -115,6 +115,7 @@ func (s *Server) resealFields(ctx context.Context) error {
 	return everyReseal(ctx, func() {
 		s.resealWith(ctx, s.keys.Fields, (reseal.Service{Service: api.Identity}).Reseal)
 		s.resealWith(ctx, s.keys.Fields, api.StorageKeys.Reseal)
+		s.resealWith(ctx, s.keys.Mounts, api.StorageKeys.ResealMounts)
 		s.resealWith(ctx, s.keys.Webhooks, api.WebhookEndpoints.Reseal)
 	})
 }

@@ -24,7 +24,7 @@ func (s *Server) serveNodes(ctx context.Context) error {
 	in := s.intake(leases, every)
 	api := &nodeapi.Server{
 		TrustDomain: s.cfg.Profile.TrustDomain, Hosts: s.cfg.NodeHosts, CA: s.keys.Authority, Statements: s.keys.Statements, Trusted: s.keys.Sets,
-		Nodes: in, Tasks: in, Reports: in, Relays: relayrequest.Store{DB: n.DB}, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Nodes: in, Tasks: in, Reports: in, Relays: relayrequest.Store{DB: n.DB}, MountKeys: n.StorageKeys, Hints: s.hints, Log: s.cfg.Log, Clock: s.cfg.Clock,
 		CertificateFor: func() time.Duration {
 			return time.Duration(platform().Int(policies.NodeCertificateTTLHours)) * time.Hour
 		},

@@ -108,7 +108,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if err := forwardHints(ctx, hints, s.nats); err != nil {
 		return nil, err
 	}
-	if s.shared, err = build(ctx, cfg, s.blobs(), pools, hints, s.publicURL); err != nil {
+	if s.shared, err = build(ctx, cfg, s.blobs(), pools, hints, s.publicURL, s.mountURL); err != nil {
 		return nil, err
 	}
 	if err := s.open(ctx); err != nil {
@@ -312,6 +312,15 @@ func stopJobs(ctx context.Context, c *river.Client[pgx.Tx]) error {
 
 // URL returns the address of the API.
 func (s *Server) URL() string { return s.urlOf(s.apiListener) }
+
+// mountURL returns the URL at which nodes reach the S3 endpoint, or an empty one. The nodes of a development installation are
+// on this computer.
+func (s *Server) mountURL() string {
+	if u := s.cfg.Profile.Storage.S3URL; u != "" || !s.cfg.Profile.Development {
+		return u
+	}
+	return s.StorageURL()
+}
 
 // StorageURL returns the address of the S3 endpoint; empty without one.
 func (s *Server) StorageURL() string {

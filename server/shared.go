@@ -157,7 +157,7 @@ func (c *Config) useApplied(ctx context.Context, db pg.Queryer) error {
 	return nil
 }
 
-func build(ctx context.Context, c Config, blobs blob.Store, pools map[Role]*pgxpool.Pool, hints *hint.Bus, publicURL func() string) (*shared, error) {
+func build(ctx context.Context, c Config, blobs blob.Store, pools map[Role]*pgxpool.Pool, hints *hint.Bus, publicURL, mountURL func() string) (*shared, error) {
 	s := &shared{
 		pools: pools, services: map[Role]*services.Services{}, tasks: map[Role]*nodetask.Store{}, hints: hints,
 		drift: reconciler.NewMetrics(), taskMetrics: nodetask.NewMetrics(), reportMetrics: nodeapi.NewMetrics(), paymentMetrics: payment.NewMetrics(), binaries: &nodeapi.Binaries{Dir: c.agentDir()},
@@ -177,7 +177,7 @@ func build(ctx context.Context, c Config, blobs blob.Store, pools map[Role]*pgxp
 		return nil, err
 	}
 	for role, pool := range pools {
-		if err := s.addRole(c, role, pool, provider, publicURL); err != nil {
+		if err := s.addRole(c, role, pool, provider, publicURL, mountURL); err != nil {
 			return nil, err
 		}
 	}
@@ -186,14 +186,14 @@ func build(ctx context.Context, c Config, blobs blob.Store, pools map[Role]*pgxp
 
 // addRole builds the services with the rights of a role. Those of the API also have the scope of
 // each request.
-func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payment.Provider, publicURL func() string) (err error) {
+func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payment.Provider, publicURL, mountURL func() string) (err error) {
 	var db pg.Pool = pool
 	if role == RoleAPI {
 		db = pg.Scoped{Pool: pool}
 	}
 	config := services.Config{
 		DB: db, Policies: s.policies, Hints: s.hints, Naming: c.naming(), Clock: c.Clock, Log: c.Log,
-		ReleaseKeys: s.releaseKeys, Payments: provider, PaymentMetrics: s.paymentMetrics, Credentials: c.Credentials, PublicURL: publicURL, AuditArchive: c.AuditArchive,
+		ReleaseKeys: s.releaseKeys, Payments: provider, PaymentMetrics: s.paymentMetrics, Credentials: c.Credentials, PublicURL: publicURL, MountURL: mountURL, AuditArchive: c.AuditArchive,
 		Development: c.Profile.Development,
 	}
 	if s.auth.provider != nil {
@@ -206,7 +206,7 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 	switch role { // each with its own keys, also where one process has several roles
 	case RoleAPI:
 		config.Blobs = s.blobs
-		config.WebhookSeal, config.RecordingSeal = s.keys.Webhooks, s.keys.Recordings
+		config.WebhookSeal, config.RecordingSeal, config.MountSeal = s.keys.Webhooks, s.keys.Recordings, s.keys.Mounts
 		config.Keys = &services.Keys{Tokens: s.auth.tokens, Seal: s.keys.Fields, Users: s.keys.Logins}
 	case RoleWork:
 		config.Blobs = s.blobs
@@ -215,7 +215,9 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 		config.Mailer, config.MailFrom = c.mailer(), c.Profile.Mail.From
 	case RoleTerminal:
 		config.RecordingSeal = s.keys.Recordings
-	case RoleNode, RoleReconcile, RoleRelay:
+	case RoleNode:
+		config.MountSeal = s.keys.Mounts
+	case RoleReconcile, RoleRelay:
 	}
 	s.services[role], err = services.New(config)
 	return err

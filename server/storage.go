@@ -49,17 +49,28 @@ func (s *Server) askStorage(context.Context) (rest.Status, string) {
 // serveStorage starts the S3 endpoint, if it has an address. It does not use the public URL of the API: clients sign the domain
 // name that they use.
 func (s *Server) serveStorage(ctx context.Context, api *rest.Server) {
+	a := s.services[RoleAPI]
+	may := rightsTo(func() policies.RoleTable { return s.policies.Latest().Roles })
+	if s.mountURL() != "" {
+		a.StorageKeys.MayMount = mayMount(may)
+	}
 	if s.storageListener == nil {
 		return
 	}
-	a := s.services[RoleAPI]
 	endpoint := &s3.Server{Config: s3.Config{
-		Storage: a.Storage, Keys: a.StorageKeys, May: rightsTo(func() policies.RoleTable { return s.policies.Latest().Roles }), Limits: api.Limiter(),
+		Storage: a.Storage, Keys: a.StorageKeys, May: may, Limits: api.Limiter(),
 		Region: cmp.Or(s.cfg.Profile.Region, s3.AnyRegion), Domain: s.cfg.StorageDomain, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}}
 	front := middleware.Front{Proxies: s.cfg.Front.Proxies}
 	server := middleware.NewHTTPServer(front.Handler(endpoint), s.cfg.Log)
 	s.group.Go(func() error { return serveHTTP(ctx, server, s.storageListener, func() {}) })
+}
+
+// mayMount decides by the operations that a mount needs.
+func mayMount(may func(string, identity.Caller) bool) func(identity.Caller, bool) bool {
+	return func(c identity.Caller, readOnly bool) bool {
+		return may("listStorage", c) && may("downloadStorage", c) && (readOnly || may("uploadStorage", c) && may("deleteStorage", c))
+	}
 }
 
 // rightsTo returns a function that decides as requests of the API are decided.

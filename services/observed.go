@@ -65,7 +65,7 @@ func (s *Services) queueDetails(b *pgx.Batch, of []ids.Allocation) func() Alloca
 			o := reports[id]
 			one := condition.Observed{
 				Reported: o.Fresh, Phase: string(o.Phase), Step: o.Step, Message: o.Message, Failures: o.Failures, Generation: o.Generation,
-				NoSSHKey: keyless[id], NoRelay: o.NoRelay(), Unrestricted: unrestricted[id],
+				NoSSHKey: keyless[id], NoRelay: o.NoRelay(), Unrestricted: unrestricted[id], Mounts: o.Mounts,
 			}
 			one.Fault, one.FaultSince = join(faults[id])
 			seen[id] = one

@@ -106,6 +106,8 @@ type Services struct {
 	Storage     *storage.Service
 	Signed      *signed.Service
 	StorageKeys *accesskey.Service
+	// MountURL is that of Config.
+	MountURL func() string
 	// StorageCheck compares the object store with the files.
 	StorageCheck *check.Service
 	Recordings   *recording.Service
@@ -135,6 +137,8 @@ type Config struct {
 	WebhookSeal identity.Sealer
 	// RecordingSeal has the data keys of recordings; nil in a role that does not open them.
 	RecordingSeal identity.Sealer
+	// MountSeal has the data keys of the access keys of mounts; nil in a role that does not open them.
+	MountSeal identity.Sealer
 	// Development allows addresses of the local machine.
 	Development bool
 	// SignIn is the OIDC provider; nil without one.
@@ -156,6 +160,8 @@ type Config struct {
 	AuditArchive string
 	// PublicURL returns the address under which browsers reach the server.
 	PublicURL func() string
+	// MountURL returns the URL at which nodes reach the S3 endpoint. Nil or empty: allocations have no mounts.
+	MountURL func() string
 	// Blobs is the object store; nil in a role that opens none.
 	Blobs blob.Store
 }
@@ -170,7 +176,7 @@ type Keys struct {
 // New builds the services of a role. It returns an error that names a required field of c if the
 // field is missing.
 func New(c Config) (*Services, error) {
-	if err := Required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive", "Mailer", "MailFrom", "WebhookSeal", "RecordingSeal", "Development", "Blobs"); err != nil {
+	if err := Required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive", "Mailer", "MailFrom", "WebhookSeal", "RecordingSeal", "MountSeal", "MountURL", "Development", "Blobs"); err != nil {
 		return nil, err
 	}
 	if c.Keys != nil {
@@ -181,7 +187,7 @@ func New(c Config) (*Services, error) {
 		c.Keys = &Keys{}
 	}
 	schema := validate.NewLazy()
-	s := &Services{DB: c.DB, Policies: c.Policies, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock, Credentials: c.Credentials}
+	s := &Services{DB: c.DB, Policies: c.Policies, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock, Credentials: c.Credentials, MountURL: c.MountURL}
 	s.Desired = &revision.Store{Store: &desired.Store{DB: c.DB, Hints: c.Hints, Check: schema.Check}}
 	s.Observed = &observed.Store{DB: c.DB}
 	s.History = &reconciler.History{DB: c.DB}
@@ -197,16 +203,16 @@ func New(c Config) (*Services, error) {
 		DB: c.DB, Identity: s.Identity, Notifications: s.Notifications, Clock: c.Clock, Seal: c.WebhookSeal, Sender: webhook.NewSender(c.Development),
 		MaxEndpoints: webhook.MaxEndpointsFrom(c.Policies), Metrics: webhook.NewMetrics(c.DB),
 	})
+	s.StorageKeys = &accesskey.Service{DB: c.DB, Identity: s.Identity, Seal: c.Keys.Seal, MountSeal: c.MountSeal, Clock: c.Clock}
 	s.addProduct(c)
 	s.addTerminals(c)
 	s.Storage = &storage.Service{DB: c.DB, Identity: s.Identity, Blobs: c.Blobs, Naming: c.Naming, Clock: c.Clock, Limits: storage.LimitsFrom(c.Policies), PublicURL: c.PublicURL}
 	s.Signed = &signed.Service{Storage: s.Storage}
-	s.StorageKeys = &accesskey.Service{DB: c.DB, Identity: s.Identity, Seal: c.Keys.Seal, Clock: c.Clock}
 	s.StorageCheck = &check.Service{DB: c.DB, Blobs: c.Blobs, Clock: c.Clock, UploadLife: func() time.Duration { return s.Storage.Limits(ids.Tenant{}, ids.Project{}).UploadLife }}
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups, Storage: s.Storage}
 	s.addGitOps(c, schema)
-	return s, Required(*s, "Naming", "Clock", "Queue", "Credentials")
+	return s, Required(*s, "Naming", "Clock", "Queue", "Credentials", "MountURL")
 }
 
 func (s *Services) addPlatform(c Config) {
@@ -231,7 +237,7 @@ func (s *Services) addProduct(c Config) {
 	s.NodeHealth = &nodehealth.Service{Service: s.Fleet, Rules: nodehealth.FaultRulesFrom(c.Policies)}
 	s.Releases = &agentrelease.Store{DB: c.DB, Keys: c.ReleaseKeys, Naming: c.Naming, Clock: c.Clock}
 	s.Allocations = &allocation.Service{
-		DB: c.DB, Desired: s.Desired.Store, Inventory: s.NodeHealth, Catalog: s.Catalog, Identity: s.Identity, Metering: s.Metering,
+		DB: c.DB, Desired: s.Desired.Store, Inventory: s.NodeHealth, Catalog: s.Catalog, Identity: s.Identity, Metering: s.Metering, MountKeys: s.StorageKeys,
 		Limits: allocation.LimitsFrom(c.Policies), Isolation: c.Policies.BySKU(policies.AllocationIsolationModel), ExpiryWarnings: allocation.ExpiryWarningsFrom(c.Policies), Signs: LoginSigner(c.Keys.Users), LoginLife: allocation.LoginLifeFrom(c.Policies),
 		Naming: c.Naming, Hints: c.Hints, Clock: c.Clock,
 	}

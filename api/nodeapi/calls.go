@@ -80,6 +80,23 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request, who caller) erro
 	return nil
 }
 
+// storageKey hands the access keys of the mounts of an allocation to its node.
+func (s *Server) storageKey(w http.ResponseWriter, r *http.Request, who caller) error {
+	allocation, err := ids.Parse[ids.Allocation](r.PathValue("allocation"))
+	if err != nil {
+		return errs.New(errs.NotFound, "no such allocation")
+	}
+	if err := decode(w, r, maxRequest, &struct{}{}); err != nil {
+		return err
+	}
+	keys, err := s.MountKeys.ExtendMounts(r.Context(), who.Node, allocation)
+	if err != nil {
+		return err
+	}
+	s.write(w, r, http.StatusOK, keys)
+	return nil
+}
+
 // period returns the report interval of a node in seconds. Zero means that the node chooses.
 func (s *Server) period(node ids.Node) int {
 	if s.ReportEvery == nil {

@@ -17,7 +17,7 @@ func TestRoutesAreTheProtocols(t *testing.T) {
 	served := map[string]bool{}
 	for pattern := range (&Server{}).routes() {
 		_, path, _ := strings.Cut(pattern, " ")
-		served[strings.NewReplacer("{node}", "%s", "{task}", "%s", "{platform}", "%s", "{digest}", "%s").Replace(path)] = true
+		served[strings.NewReplacer("{node}", "%s", "{task}", "%s", "{allocation}", "%s", "{platform}", "%s", "{digest}", "%s").Replace(path)] = true
 	}
 	named := protocolPaths(t)
 	for path := range named {

@@ -73,6 +73,13 @@ type Relays interface {
 	Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node][]protocol.Signed, error)
 }
 
+// MountKeys are the access keys of the mounts of allocations.
+type MountKeys interface {
+	// ExtendMounts returns the keys of an allocation to its node, and extends them. It returns not_found unless the
+	// allocation is on the node and has mounts.
+	ExtendMounts(ctx context.Context, node ids.Node, allocation ids.Allocation) (protocol.MountKeys, error)
+}
+
 // Reports stores the reports of nodes. It returns stale_report for a report that is older than the
 // stored one.
 type Reports interface {
@@ -89,7 +96,8 @@ type Server struct {
 	Nodes       Nodes
 	Tasks       Tasks
 	Reports     Reports
-	Relays      Relays    // nil: none
+	Relays      Relays // nil: none
+	MountKeys   MountKeys
 	Hints       *hint.Bus // a hint to Topic(node) makes its poll read the mailbox
 	Log         *slog.Logger
 	Clock       clock.Clock
@@ -179,5 +187,7 @@ func (s *Server) routes() map[string]http.Handler {
 		"POST " + nodePath + "tasks/{task}/result":   s.identified(s.result),
 		"POST " + nodePath + "tasks/{task}/progress": s.identified(s.progress),
 		"PUT " + nodePath + "report":                 s.identified(s.report),
+
+		"POST " + nodePath + "allocations/{allocation}/storage-key": s.identified(s.storageKey),
 	}
 }

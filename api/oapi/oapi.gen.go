@@ -39,6 +39,24 @@ func (e AdoptOwner) Valid() bool {
 	}
 }
 
+// Defines values for AllocationMountMode.
+const (
+	Ro AllocationMountMode = "ro"
+	Rw AllocationMountMode = "rw"
+)
+
+// Valid indicates whether the value is a known member of the AllocationMountMode enum.
+func (e AllocationMountMode) Valid() bool {
+	switch e {
+	case Ro:
+		return true
+	case Rw:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AllocationStatus.
 const (
 	AllocationStatusActive        AllocationStatus = "active"
@@ -220,6 +238,7 @@ const (
 	ConditionReasonIncompleteReport     ConditionReason = "IncompleteReport"
 	ConditionReasonInsufficientBalance  ConditionReason = "InsufficientBalance"
 	ConditionReasonManagedByGit         ConditionReason = "ManagedByGit"
+	ConditionReasonMountFailed          ConditionReason = "MountFailed"
 	ConditionReasonNoCapacity           ConditionReason = "NoCapacity"
 	ConditionReasonNoSSHKey             ConditionReason = "NoSSHKey"
 	ConditionReasonNodeDrain            ConditionReason = "NodeDrain"
@@ -276,6 +295,8 @@ func (e ConditionReason) Valid() bool {
 	case ConditionReasonInsufficientBalance:
 		return true
 	case ConditionReasonManagedByGit:
+		return true
+	case ConditionReasonMountFailed:
 		return true
 	case ConditionReasonNoCapacity:
 		return true
@@ -372,6 +393,7 @@ const (
 	ConditionTypeSchedulable      ConditionType = "Schedulable"
 	ConditionTypeSourceFetched    ConditionType = "SourceFetched"
 	ConditionTypeStalled          ConditionType = "Stalled"
+	ConditionTypeStorageMounted   ConditionType = "StorageMounted"
 	ConditionTypeSuspended        ConditionType = "Suspended"
 	ConditionTypeValidated        ConditionType = "Validated"
 )
@@ -416,6 +438,8 @@ func (e ConditionType) Valid() bool {
 	case ConditionTypeSourceFetched:
 		return true
 	case ConditionTypeStalled:
+		return true
+	case ConditionTypeStorageMounted:
 		return true
 	case ConditionTypeSuspended:
 		return true
@@ -4020,7 +4044,10 @@ type Allocation struct {
 
 	// Message The reason as a sentence.
 	Message *string `json:"message,omitempty"`
-	Name    string  `json:"name"`
+
+	// Mounts The mounts of stored objects. It is absent without mounts.
+	Mounts *[]AllocationMount `json:"mounts,omitempty"`
+	Name   string             `json:"name"`
 
 	// NodeId An opaque id of the node. It is null while the allocation is queued.
 	NodeId *openapi_types.UUID `json:"node_id"`
@@ -4075,6 +4102,21 @@ type AllocationList struct {
 
 // AllocationListSection defines model for AllocationListSection.
 type AllocationListSection = Section[AllocationList]
+
+// AllocationMount defines model for AllocationMount.
+type AllocationMount struct {
+	// At The folder in the home that shows it.
+	At string `json:"at"`
+
+	// Mode With `ro` the allocation cannot change the files.
+	Mode *AllocationMountMode `json:"mode,omitempty"`
+
+	// Path The folder of stored objects. Without it, all stored objects of the project.
+	Path *string `json:"path,omitempty"`
+}
+
+// AllocationMountMode With `ro` the allocation cannot change the files.
+type AllocationMountMode string
 
 // AllocationPatch defines model for AllocationPatch.
 type AllocationPatch struct {
@@ -4131,6 +4173,9 @@ type AllocationRequest struct {
 
 	// Labels Labels of the caller.
 	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Mounts Folders of stored objects of the project that the home of the allocation shows. The caller needs the right to use the files.
+	Mounts *[]AllocationMount `json:"mounts,omitempty"`
 
 	// Name The name is unique among the live allocations of the project. The API generates a name if it is absent.
 	Name *string `json:"name,omitempty"`
@@ -7401,8 +7446,11 @@ type StorageFolderRequest struct {
 // StorageKey defines model for StorageKey.
 type StorageKey struct {
 	// AccessKeyId The access key id for S3 tools.
-	AccessKeyId string    `json:"access_key_id"`
-	CreatedAt   time.Time `json:"created_at"`
+	AccessKeyId string `json:"access_key_id"`
+
+	// AllocationId The allocation whose mount uses the key. It is absent for the key of an S3 tool.
+	AllocationId *openapi_types.UUID `json:"allocation_id,omitempty"`
+	CreatedAt    time.Time           `json:"created_at"`
 
 	// CreatedBy The actor whose rights the key has.
 	CreatedBy string             `json:"created_by"`

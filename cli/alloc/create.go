@@ -21,6 +21,7 @@ type creation struct {
 	gpus                   int
 	sshKeys                []string
 	labels                 map[string]string
+	mounts                 []string
 	queue, wait, yes       bool
 	dryRun                 bool
 	timeout                time.Duration
@@ -32,6 +33,7 @@ func newAllocCreate(a *output.Console) *cobra.Command {
 		Use: "create --sku NAME", Short: "Create an allocation", Args: cobra.NoArgs,
 		Example: `  gpuaas alloc create --sku h100-sxm --gpus 2 --ttl 2h --wait
   gpuaas alloc create --sku h100-sxm --gpus 8 --queue
+  gpuaas alloc create --sku h100-sxm --mount dataset:data:ro --mount runs:out
   gpuaas alloc create --sku t4 --dry-run`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return create(cmd.Context(), a, f) },
 	}
@@ -42,6 +44,7 @@ func newAllocCreate(a *output.Console) *cobra.Command {
 	flags.StringVar(&f.region, "region", "", "only in this region")
 	flags.StringArrayVar(&f.sshKeys, "ssh-key", nil, "name of an SSH key that gives access; may be repeated (default: all keys)")
 	flags.StringToStringVar(&f.labels, "label", nil, "label as key=value; may be repeated")
+	flags.StringArrayVar(&f.mounts, "mount", nil, "folder of stored objects in the home as PATH:AT or PATH:AT:ro, like dataset:data:ro; an empty PATH is all of the project; may be repeated")
 	flags.StringVar(&f.ttl, "ttl", "", "release it by itself after this time, like 90m, 12h or 7d")
 	flags.BoolVar(&f.queue, "queue", false, "wait for capacity instead of failing with sku_unavailable")
 	flags.BoolVar(&f.wait, "wait", false, "wait until it is ready")
@@ -61,6 +64,10 @@ func create(ctx context.Context, a *output.Console, f creation) error {
 		return output.UsageError("--gpus must be at least 1")
 	}
 	ttl, err := f.lease()
+	if err != nil {
+		return err
+	}
+	mounts, err := mountsOf(f.mounts)
 	if err != nil {
 		return err
 	}
@@ -94,7 +101,7 @@ func create(ctx context.Context, a *output.Console, f creation) error {
 			return err
 		}
 	}
-	return order(ctx, a, c, f, ttl, keys)
+	return order(ctx, a, c, f, ttl, keys, mounts)
 }
 
 func (f creation) lease() (time.Duration, error) {
@@ -151,13 +158,16 @@ func showQuote(a *output.Console, q Quote) error {
 	return a.Show(document, output.Table{})
 }
 
-func order(ctx context.Context, a *output.Console, c *client.Client, f creation, ttl time.Duration, keys []uuid.UUID) error {
+func order(ctx context.Context, a *output.Console, c *client.Client, f creation, ttl time.Duration, keys []uuid.UUID, mounts []oapi.AllocationMount) error {
 	body := oapi.AllocationRequest{Sku: f.sku, Gpus: &f.gpus, Name: output.PointerOrNil(f.name), Region: output.PointerOrNil(f.region), TtlSeconds: output.PointerOrNil(int64(ttl / time.Second)), Queue: output.PointerOrNil(f.queue)}
 	if len(f.labels) > 0 {
 		body.Labels = &f.labels
 	}
 	if len(keys) > 0 {
 		body.SshKeyIds = &keys
+	}
+	if len(mounts) > 0 {
+		body.Mounts = &mounts
 	}
 	once := client.IdempotencyKey()
 	made, err := client.Send[oapi.Allocation](ctx, c, func(ctx context.Context) (*http.Response, error) {

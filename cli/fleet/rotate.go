@@ -70,6 +70,7 @@ func rotates(name string) rotated {
 		"fields":     {"data_keys", keystore.PurposeFields, "key that seals columns", false, "", "gpuaas keys rotate %s --of fields"},
 		"webhooks":   {"webhook_keys", keystore.PurposeWebhooks, "key that seals the secrets of webhooks", false, "", "gpuaas keys rotate %s --of webhooks"},
 		"recordings": {"recording_keys", keystore.PurposeRecordings, "key that seals the keys of recordings", false, "", "gpuaas keys rotate %s --of recordings"},
+		"mounts":     {"mount_keys", keystore.PurposeMounts, "key that seals the access keys of mounts", false, "", "gpuaas keys rotate %s --of mounts"},
 		"cursors": {
 			"cursor_keys", keystore.PurposeCursors, "key that seals positions in lists", false,
 			"positions in lists of the old key are valid for up to 24 hours: a day after begin", "gpuaas keys rotate %s --of cursors",
@@ -79,7 +80,7 @@ func rotates(name string) rotated {
 }
 
 // ofKeys lists the values of --of.
-const ofKeys = "tasks, statements, relay, logins, tokens, fields, webhooks, recordings, cursors or kek"
+const ofKeys = "tasks, statements, relay, logins, tokens, fields, webhooks, recordings, mounts, cursors or kek"
 
 func NewCA(a *output.Console) *cobra.Command {
 	return output.Group("ca", "Manage the node certificate authority", newRotate(a, [3]string{
@@ -257,7 +258,7 @@ var sealing = map[string]func(context.Context, pg.Queryer, *keystore.Keys) (int,
 		if err != nil {
 			return 0, err
 		}
-		secrets, err := accesskey.SealedBefore(ctx, q, keys.Fields.Newest())
+		secrets, err := accesskey.SealedBefore(ctx, q, keys.Fields.Newest(), false)
 		return n + secrets, err
 	},
 	keystore.PurposeWebhooks: func(ctx context.Context, q pg.Queryer, keys *keystore.Keys) (int, error) {
@@ -265,6 +266,9 @@ var sealing = map[string]func(context.Context, pg.Queryer, *keystore.Keys) (int,
 	},
 	keystore.PurposeRecordings: func(ctx context.Context, q pg.Queryer, keys *keystore.Keys) (int, error) {
 		return recording.SealedBefore(ctx, q, keys.Recordings.Newest())
+	},
+	keystore.PurposeMounts: func(ctx context.Context, q pg.Queryer, keys *keystore.Keys) (int, error) {
+		return accesskey.SealedBefore(ctx, q, keys.Mounts.Newest(), true)
 	},
 }
 
@@ -415,7 +419,7 @@ func (d desk) list() (list []rotating) {
 	switch d.purpose {
 	case keystore.PurposeTokens:
 		other = "accepted"
-	case keystore.PurposeFields, keystore.PurposeWebhooks, keystore.PurposeRecordings, keystore.PurposeCursors, keystore.PurposeKEK:
+	case keystore.PurposeFields, keystore.PurposeWebhooks, keystore.PurposeRecordings, keystore.PurposeMounts, keystore.PurposeCursors, keystore.PurposeKEK:
 		role, other = "seals", "opens"
 	}
 	active, others := d.keys.Kids(d.purpose)

@@ -28,8 +28,10 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/policies"
+	"github.com/gpuaas/gpuaas/product/allocation/hostuid"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
 	"github.com/gpuaas/gpuaas/product/slots"
+	"github.com/gpuaas/gpuaas/product/storage/accesskey"
 )
 
 // Service implements the use cases of allocations.
@@ -40,6 +42,8 @@ type Service struct {
 	Catalog   *catalog.Service
 	Identity  *identity.Service
 	Metering  *metering.Service
+	// MountKeys makes the access keys of mounts.
+	MountKeys *accesskey.Service
 	// Limits reads one policy revision for one decision.
 	Limits func(identity.Caller) Limits
 	// Isolation returns the weakest isolation of tenants that is allowed for an SKU.
@@ -53,7 +57,7 @@ type Service struct {
 	Hints     *hint.Bus
 	Clock     clock.Clock
 
-	uids  hostUIDs
+	uids  hostuid.Blocks
 	lines keys.Lines
 }
 
@@ -88,6 +92,7 @@ type Allocation struct {
 	Reason     string // of a release or failure
 	Message    string
 	Labels     map[string]string
+	Mounts     []desired.Mount // sorted by mount point
 	// CorrelationID and Trace name the request that is being worked off, so that
 	// what the loop does for it can be found by it.
 	CorrelationID, Trace string
@@ -113,6 +118,11 @@ type Allocation struct {
 	actor string // of the next transition; empty: the control loop
 }
 
+// Wanted returns the slots that the allocation needs.
+func (a Allocation) Wanted() slots.Wanted {
+	return slots.Wanted{SKU: a.SKU, Region: a.Region, GPUs: a.GPUs, Mounts: len(a.Mounts) > 0}
+}
+
 // URN is the allocation's resource name.
 func (a Allocation) URN(n ids.Naming) string {
 	if a.Region != "" {
@@ -131,6 +141,7 @@ type Request struct {
 	Name    string // empty: one is made
 	SSHKeys []ids.SSHKey
 	Labels  map[string]string
+	Mounts  []desired.Mount
 	TTL     time.Duration // 0: the policy's default
 	Queue   bool          // wait for capacity instead of an error
 	// Answer builds the response. It is stored with the idempotency key in the same transaction, so that
@@ -167,7 +178,7 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 			return Allocation{}, err
 		}
 		// The cached free slots may be outdated: the claim decides.
-		chosen, err := s.Inventory.Place(ctx, r.SKU, r.Region, r.GPUs, a.CreatedAt)
+		chosen, err := s.Inventory.Place(ctx, a.Wanted(), a.CreatedAt)
 		if r.Queue && errs.CodeOf(err) == errs.SKUUnavailable {
 			return s.enqueue(ctx, a, r, limits)
 		}
@@ -211,6 +222,7 @@ func (s *Service) promise(ctx context.Context, a *Allocation, r Request, chosen 
 	queueCaps(b, *a, l)
 	slots.QueueClaim(b, a.ID, chosen)
 	queueInsert(b, *a, noKeys, r.Caller.Actor())
+	s.MountKeys.QueueMounts(b, r.Caller, a.ID, a.Node, a.Mounts)
 	desired.QueuePut(b, declaration) // marks it due
 	s.queueRequestAudit(b, *a, r.Caller)
 	return s.commit(ctx, b, "allocation.request")
@@ -260,7 +272,11 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 	case ttl < 0 || l.MaxTTL > 0 && ttl > l.MaxTTL:
 		return Allocation{}, errs.Invalid("ttl_seconds", "must be between 1 and %d", int64(l.MaxTTL/time.Second))
 	}
-	uid, err := s.uids.next(ctx, s.DB)
+	mounts, err := s.MountKeys.AdmitMounts(r.Caller, "mounts", r.Mounts)
+	if err != nil {
+		return Allocation{}, err
+	}
+	uid, err := s.uids.Next(ctx, s.DB)
 	if err != nil {
 		return Allocation{}, err
 	}
@@ -268,7 +284,7 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 	a := Allocation{
 		ID: ids.New[ids.Allocation](), Tenant: r.Caller.Tenant, Project: r.Caller.Project, User: ids.User{UUID: r.Caller.Principal()},
 		Name: r.Name, SKU: r.SKU, Region: r.Region, GPUs: r.GPUs, PriceMinor: offer.PriceMinor, Currency: offer.Currency,
-		Login: fmt.Sprintf("u%d", uid), HostUID: uid, State: Requested, Labels: r.Labels,
+		Login: fmt.Sprintf("u%d", uid), HostUID: uid, State: Requested, Labels: r.Labels, Mounts: mounts,
 		CorrelationID: r.Caller.CorrelationID, Trace: r.Caller.Trace, Version: 1, CreatedAt: now, StatusAt: now, UpdatedAt: now,
 	}
 	if a.Name == "" {
@@ -284,7 +300,7 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 func declare(a Allocation, chosen slots.Placement, keys []string, follow bool) (desired.Object, error) {
 	spec := desired.Allocation{
 		Tenant: a.Tenant.String(), Project: a.Project.String(), User: a.User.String(), SKU: a.SKU, GPUs: a.GPUs,
-		Node: chosen.Node.String(), GPUUUIDs: chosen.GPUs, Login: a.Login, UID: a.HostUID, Keys: keys, FollowKeys: follow, ExpireAt: a.ExpiresAt,
+		Node: chosen.Node.String(), GPUUUIDs: chosen.GPUs, Login: a.Login, UID: a.HostUID, Keys: keys, FollowKeys: follow, ExpireAt: a.ExpiresAt, Mounts: a.Mounts,
 	}
 	for _, id := range chosen.IDs {
 		spec.Slots = append(spec.Slots, id.String())

@@ -6,18 +6,19 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 )
 
 const (
 	columns = `id, org_id, project_id, user_id, name, sku, region, gpus, coalesce(node_id, '00000000-0000-0000-0000-000000000000'), price_minor, currency, login, host_uid, status, reason,
-		message, labels, correlation_id, trace, version, created_at, status_at, greatest(status_at, updated_at), active_at, ended_at, expires_at, paused, queue_until, eviction_at, eviction_by, eviction_reason, idle_release_at`
+		message, labels, correlation_id, trace, version, created_at, status_at, greatest(status_at, updated_at), active_at, ended_at, expires_at, paused, queue_until, eviction_at, eviction_by, eviction_reason, idle_release_at, mounts`
 
 	insertAllocation = `
 		WITH put AS (
 			INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, node_id, price_minor, currency, login,
-				host_uid, status, labels, created_at, status_at, expires_at, correlation_id, trace, key_ids, queue_until)
-			SELECT $1, $2, $3, $4, $5, $6, $7, $8, nullif($9, '00000000-0000-0000-0000-000000000000'::uuid), $10, $11, $12, $13, 'requested', $14, $15, $15, $16, $17, $18, $19, $20
+				host_uid, status, labels, created_at, status_at, expires_at, correlation_id, trace, key_ids, queue_until, mounts)
+			SELECT $1, $2, $3, $4, $5, $6, $7, $8, nullif($9, '00000000-0000-0000-0000-000000000000'::uuid), $10, $11, $12, $13, 'requested', $14, $15, $15, $16, $17, $18, $19, $20, $22::jsonb
 			WHERE NOT EXISTS (SELECT FROM allocations WHERE project_id = $3 AND name = $5 AND status NOT IN ('released', 'failed'))
 			RETURNING id
 		)
@@ -117,7 +118,7 @@ const (
 	// The oldest request is served first. A request that does not fit lets the next one try.
 	queueExists  = `SELECT EXISTS (SELECT FROM allocations WHERE node_id IS NULL AND status = 'requested')`
 	selectQueued = `
-		SELECT id, sku, region, gpus FROM allocations WHERE node_id IS NULL AND status = 'requested' ORDER BY created_at, id LIMIT $1`
+		SELECT id, sku, region, gpus, mounts <> '[]' FROM allocations WHERE node_id IS NULL AND status = 'requested' ORDER BY created_at, id LIMIT $1`
 	// Another worker that has it places it.
 	lockQueued = `
 		SELECT ` + columns + `, key_ids FROM allocations WHERE id = $1 AND node_id IS NULL AND status = 'requested' FOR UPDATE SKIP LOCKED`
@@ -137,7 +138,7 @@ func queueInsert(b *pgx.Batch, a Allocation, keys []uuid.UUID, actor string) {
 		labels = map[string]string{}
 	}
 	b.Queue(insertAllocation, a.ID, a.Tenant, a.Project, a.User, a.Name, a.SKU, a.Region, a.GPUs, a.Node, a.PriceMinor, a.Currency,
-		a.Login, a.HostUID, labels, a.CreatedAt, a.ExpiresAt, a.CorrelationID, a.Trace, keys, a.QueueUntil, actor).Exec(oneRow(func() error {
+		a.Login, a.HostUID, labels, a.CreatedAt, a.ExpiresAt, a.CorrelationID, a.Trace, keys, a.QueueUntil, actor, append([]desired.Mount{}, a.Mounts...)).Exec(oneRow(func() error {
 		return errs.New(errs.AlreadyExists, "the project already has an allocation named %q", a.Name).At("name").Try("choose another name, or release that one")
 	}))
 }
@@ -149,7 +150,7 @@ func scanWith(row pgx.CollectableRow, more ...any) (a Allocation, err error) {
 	err = row.Scan(append([]any{
 		&a.ID, &a.Tenant, &a.Project, &a.User, &a.Name, &a.SKU, &a.Region, &a.GPUs, &a.Node, &a.PriceMinor, &a.Currency,
 		&a.Login, &a.HostUID, &a.State, &a.Reason, &a.Message, &a.Labels, &a.CorrelationID, &a.Trace, &a.Version, &a.CreatedAt, &a.StatusAt, &a.UpdatedAt, &a.ActiveAt, &a.EndedAt, &a.ExpiresAt, &a.Paused, &a.QueueUntil,
-		&a.EvictAt, &a.EvictFor, &a.EvictReason, &a.IdleReleaseAt,
+		&a.EvictAt, &a.EvictFor, &a.EvictReason, &a.IdleReleaseAt, &a.Mounts,
 	}, more...)...)
 	if err != nil {
 		return Allocation{}, fmt.Errorf("scanning allocation: %w", err)

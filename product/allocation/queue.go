@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/product/slots"
+	"github.com/gpuaas/gpuaas/product/storage/accesskey"
 )
 
 // A queued request is a row and nothing else: no claim, no desired object, no cost. It counts against
@@ -46,6 +47,7 @@ func (s *Service) enqueue(ctx context.Context, a Allocation, r Request, l Limits
 	identity.QueueLock(b, r.Caller)
 	queueCaps(b, a, l)
 	queueInsert(b, a, named, r.Caller.Actor())
+	s.MountKeys.QueueMounts(b, r.Caller, a.ID, a.Node, a.Mounts)
 	s.queueRequestAudit(b, a, r.Caller)
 	if err := s.commit(ctx, b, "allocation.request"); err != nil {
 		return Allocation{}, err
@@ -107,14 +109,19 @@ type waiter struct {
 	ID          ids.Allocation
 	SKU, Region string
 	GPUs        int
+	Mounts      bool
 }
 
-// fullness is the least number of GPUs that could not be placed, by SKU and region. Later requests of at
-// least that size are skipped.
-type fullness map[[2]string]int
+// offer is what requests of all sizes have in common.
+func (w waiter) offer() slots.Wanted {
+	return slots.Wanted{SKU: w.SKU, Region: w.Region, Mounts: w.Mounts}
+}
+
+// fullness is the least number of GPUs that could not be placed, by offer. Later requests of at least that size are skipped.
+type fullness map[slots.Wanted]int
 
 func (f fullness) isFull(w waiter) bool {
-	n, ok := f[[2]string{w.SKU, w.Region}]
+	n, ok := f[w.offer()]
 	return ok && w.GPUs >= n
 }
 
@@ -144,7 +151,7 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, open bo
 		if err != nil {
 			return err
 		}
-		if chosen, err = s.Inventory.Place(ctx, a.SKU, a.Region, a.GPUs, s.Clock.Now()); err != nil {
+		if chosen, err = s.Inventory.Place(ctx, a.Wanted(), s.Clock.Now()); err != nil {
 			return err
 		}
 		placed = true
@@ -157,7 +164,7 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, open bo
 		if placed { // others were faster than the claim
 			s.Inventory.Refresh(w.SKU, w.Region)
 		} else {
-			full[[2]string{w.SKU, w.Region}] = w.GPUs
+			full[w.offer()] = w.GPUs
 		}
 		return false, nil
 	}
@@ -177,6 +184,9 @@ func (s *Service) placeQueued(ctx context.Context, tx pgx.Tx, a Allocation, chos
 	}
 	b := &pgx.Batch{}
 	slots.QueueClaim(b, a.ID, chosen)
+	if len(a.Mounts) > 0 {
+		accesskey.QueueMountsPlaced(b, a.ID, a.Node)
+	}
 	desired.QueuePut(b, declaration)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err

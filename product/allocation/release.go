@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/slots"
+	"github.com/gpuaas/gpuaas/product/storage/accesskey"
 )
 
 // Why an allocation is released.
@@ -112,6 +113,9 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason, 
 	b := &pgx.Batch{}
 	metering.QueueClose(b, a.ID, metering.ReleaseRequested, nil)
 	slots.QueueDirty(b, a.ID)
+	if len(a.Mounts) > 0 {
+		accesskey.QueueMountsReleased(b, a.ID)
+	}
 	event.Queue(b, s.event(a, SubjectReleasing, ReleasingEvent{Allocation: a.ID.String(), Reason: reason, RequestedBy: actor}))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return Allocation{}, fmt.Errorf("releasing %s: %w", a.ID, err)
@@ -177,6 +181,11 @@ func (s *Service) move(ctx context.Context, tx pgx.Tx, a Allocation, e Trigger, 
 	}
 	if err := moved(tag, a); err != nil {
 		return Allocation{}, err
+	}
+	if len(a.Mounts) > 0 && (to == Released || to == Failed) {
+		if err := accesskey.EndMounts(ctx, tx, a.ID); err != nil {
+			return Allocation{}, err
+		}
 	}
 	rows, err := tx.Query(ctx, lockAllocation, a.ID)
 	if err != nil {

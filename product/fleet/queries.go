@@ -61,6 +61,7 @@ const (
 		FROM jsonb_to_recordset($2) AS r(uuid text, health text, reasons text[], present boolean)
 		WHERE g.uuid = r.uuid AND g.node_id = $1 AND (g.health, g.reasons, g.present) IS DISTINCT FROM (r.health, r.reasons, r.present)`
 	setTopology    = `UPDATE nodes SET topology = $2 WHERE id = $1 AND topology IS DISTINCT FROM $2::jsonb`
+	setMounts      = `UPDATE nodes SET mounts_missing = $2, updated_at = now() WHERE id = $1`
 	setChanged     = `UPDATE nodes SET changed = $2, version = version + 1, updated_at = now() WHERE id = $1`
 	markHardware   = `SELECT mark_due('Node', $1, now(), 'its hardware is another')`
 	selectTopology = `SELECT topology, changed FROM nodes WHERE id = $1`

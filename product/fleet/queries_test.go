@@ -24,6 +24,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"setCards":         setCards,
 		"setTopology":      setTopology,
 		"setChanged":       setChanged,
+		"setMounts":        setMounts,
 		"setAgent":         setAgent,
 		"acceptHardware":   acceptHardware,
 		"selectHardware":   selectHardware,

@@ -35,6 +35,10 @@ func QueueAccepted(b *pgx.Batch, node ids.Node, h *protocol.Hardware) {
 // QueueTopology stores the reported topology of a node.
 func QueueTopology(b *pgx.Batch, node ids.Node, t *protocol.Topology) { b.Queue(setTopology, node, t) }
 
+// QueueMounts stores what a node lacks to mount stored objects: nothing if it is empty. Nil is an agent that does not report
+// it.
+func QueueMounts(b *pgx.Batch, node ids.Node, missing *string) { b.Queue(setMounts, node, missing) }
+
 // QueueChanged stores how the hardware of a node differs from what was accepted, and marks the node due.
 func QueueChanged(b *pgx.Batch, node ids.Node, changed string) {
 	b.Queue(setChanged, node, changed)

@@ -61,6 +61,7 @@ type nodeState struct {
 	Health, Message, Reachability string
 	Version                       int64
 	Fingerprint, Changed          string
+	MountsMissing                 *string
 	Accepted                      *protocol.Hardware
 	Cards                         []gpuRow
 	Contested                     []string // GPUs of other nodes that this one reports

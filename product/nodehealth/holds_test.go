@@ -156,7 +156,7 @@ func TestACordonedNodeReceivesNoAllocation(t *testing.T) {
 	chosen := make([]slots.Placement, claims)
 	for i := range chosen {
 		var err error
-		if chosen[i], err = b.Place(t.Context(), "h100", "", 1, time.Now()); err != nil {
+		if chosen[i], err = b.Place(t.Context(), slots.Wanted{SKU: "h100", GPUs: 1}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,7 +197,7 @@ func TestACordonWaitsForAClaim(t *testing.T) {
 	t.Parallel()
 	b := operators(t)
 	b.node("n")
-	chosen, err := b.Place(t.Context(), "h100", "", 1, time.Now())
+	chosen, err := b.Place(t.Context(), slots.Wanted{SKU: "h100", GPUs: 1}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func (b *bundle) slots() string {
 
 // claim places and claims n slots for a new allocation.
 func (b *bundle) claim(n int) (ids.Allocation, error) {
-	chosen, err := b.Place(b.t.Context(), "h100", "", n, time.Now())
+	chosen, err := b.Place(b.t.Context(), slots.Wanted{SKU: "h100", GPUs: n}, time.Now())
 	if err != nil {
 		return ids.Allocation{}, err
 	}
@@ -244,7 +244,7 @@ func TestNotForSale(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			id := b.node("n")
-			believed, err := b.Place(t.Context(), "h100", "eu1", 1, time.Now())
+			believed, err := b.Place(t.Context(), slots.Wanted{SKU: "h100", Region: "eu1", GPUs: 1}, time.Now())
 			if err != nil || believed.Node != id || believed.Region != "eu1" {
 				t.Fatalf("%+v, %v", believed, err)
 			}
@@ -255,7 +255,7 @@ func TestNotForSale(t *testing.T) {
 				}
 			}
 			b.Refresh("h100", "eu1")
-			if s, err := b.Place(t.Context(), "h100", "eu1", 1, time.Now()); errs.CodeOf(err) != errs.SKUUnavailable {
+			if s, err := b.Place(t.Context(), slots.Wanted{SKU: "h100", Region: "eu1", GPUs: 1}, time.Now()); errs.CodeOf(err) != errs.SKUUnavailable {
 				t.Errorf("placed on %+v: %v", s, err)
 			}
 		})
@@ -272,7 +272,7 @@ func TestPlaceRemembersItsSales(t *testing.T) {
 	now := time.Now()
 	var sold []string
 	for range 4 {
-		s, err := b.Place(t.Context(), "h100", "", 1, now)
+		s, err := b.Place(t.Context(), slots.Wanted{SKU: "h100", GPUs: 1}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,11 +284,11 @@ func TestPlaceRemembersItsSales(t *testing.T) {
 	if slices.Sort(sold); !slices.Equal(sold, []string{"m-g0", "m-g1", "n-g0", "n-g1"}) {
 		t.Errorf("sold %v", sold)
 	}
-	if _, err := b.Place(t.Context(), "h100", "", 1, now); errs.CodeOf(err) != errs.SKUUnavailable {
+	if _, err := b.Place(t.Context(), slots.Wanted{SKU: "h100", GPUs: 1}, now); errs.CodeOf(err) != errs.SKUUnavailable {
 		t.Error(err)
 	}
 	b.node("o")
-	if s, err := b.Place(t.Context(), "h100", "", 2, now); err != nil || !slices.Equal(s.GPUs, []string{"o-g0", "o-g1"}) {
+	if s, err := b.Place(t.Context(), slots.Wanted{SKU: "h100", GPUs: 2}, now); err != nil || !slices.Equal(s.GPUs, []string{"o-g0", "o-g1"}) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -438,7 +438,7 @@ func TestRetireDuringClaims(t *testing.T) {
 	for range 10 {
 		b := setup(t)
 		id := b.node("n")
-		chosen, err := b.Place(t.Context(), "h100", "", 1, time.Now())
+		chosen, err := b.Place(t.Context(), slots.Wanted{SKU: "h100", GPUs: 1}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

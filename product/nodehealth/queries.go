@@ -3,7 +3,7 @@ package nodehealth
 const (
 	// Two reports of one node must not interleave their devices.
 	lockNode = `
-		SELECT (spec->>'gpus')::int, sku, name, lifecycle, health, message, reachability, version, fingerprint, accepted, changed FROM nodes WHERE id = $1 FOR UPDATE`
+		SELECT (spec->>'gpus')::int, sku, name, lifecycle, health, message, reachability, version, fingerprint, accepted, changed, mounts_missing FROM nodes WHERE id = $1 FOR UPDATE`
 	selectCards = `
 		SELECT g.uuid, g.index, g.present, CASE WHEN g.contested_by = '{}' THEN '{}' ELSE ARRAY (SELECT n.name FROM nodes n
 			WHERE n.id = ANY(g.contested_by) AND n.lifecycle <> 'retired' ORDER BY n.name) END

@@ -46,6 +46,9 @@ func (s *Service) ApplyReport(ctx context.Context, tx pgx.Tx, id ids.Node, r pro
 	if r.Topology != nil {
 		fleet.QueueTopology(b, id, r.Topology)
 	}
+	if missing := missingForMounts(r.Mounts); !equal(missing, k.MountsMissing) {
+		fleet.QueueMounts(b, id, missing)
+	}
 	if changed != k.Changed {
 		fleet.QueueChanged(b, id, changed)
 	}
@@ -55,12 +58,29 @@ func (s *Service) ApplyReport(ctx context.Context, tx pgx.Tx, id ids.Node, r pro
 	return s.writeHealth(ctx, tx, id, k, v, change{hardware: changed, lifecycle: lifecycle, foreign: foreign(r), reachable: true})
 }
 
+// maxMissing limits what a node states, in bytes: tenants read it.
+const maxMissing = 100
+
+func missingForMounts(m *protocol.MountSupport) *string {
+	switch {
+	case m == nil:
+		return nil
+	case m.Supported:
+		return new("")
+	}
+	return new(cmp.Or(strings.ToValidUTF8(m.Missing[:min(len(m.Missing), maxMissing)], ""), "a part that the node does not name"))
+}
+
+func equal(a, b *string) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
+
 // lockState locks the node, and reads its stored state. Two reports of one node must not interleave
 // their devices.
 func (s *Service) lockState(ctx context.Context, tx pgx.Tx, id ids.Node) (*nodeState, error) {
 	k, b := &nodeState{}, &pgx.Batch{}
 	b.Queue(lockNode, id).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&k.Expected, &k.SKU, &k.Name, &k.Lifecycle, &k.Health, &k.Message, &k.Reachability, &k.Version, &k.Fingerprint, &k.Accepted, &k.Changed)
+		return row.Scan(&k.Expected, &k.SKU, &k.Name, &k.Lifecycle, &k.Health, &k.Message, &k.Reachability, &k.Version, &k.Fingerprint, &k.Accepted, &k.Changed, &k.MountsMissing)
 	})
 	b.Queue(selectCards, id).Query(func(rows pgx.Rows) (err error) {
 		k.Cards, err = pgx.CollectRows(rows, pgx.RowToStructByPos[gpuRow])

@@ -1,9 +1,11 @@
 package slots
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,16 +41,29 @@ type market struct {
 	requested map[uuid.UUID]struct{}
 }
 
-type offer struct{ sku, region string }
+type offer struct {
+	sku, region string
+	mounts      bool
+}
+
+// Wanted describes the slots of a request.
+type Wanted struct {
+	SKU    string
+	Region string // empty: any
+	GPUs   int
+	Mounts bool // on a node that can mount stored objects
+}
+
+func (w Wanted) offer() offer { return offer{w.SKU, w.Region, w.Mounts} }
 
 // readingFor is the maximum age of the cached free slots. Placements of this process are removed from
 // the cache at once, so only other processes make it wrong.
 const readingFor = time.Second
 
-// Place chooses n free slots. An empty region means any. No other request of this process receives them
-// until Placed reports that the request has ended.
-func (s *Service) Place(ctx context.Context, sku, region string, n int, now time.Time) (Placement, error) {
-	o, rules := offer{sku, region}, s.Rules()
+// Place chooses free slots. No other request of this process receives them until Finished reports that the request has
+// ended.
+func (s *Service) Place(ctx context.Context, w Wanted, now time.Time) (Placement, error) {
+	o, n, rules := w.offer(), w.GPUs, s.Rules()
 	s.market.mu.Lock()
 	defer s.market.mu.Unlock()
 	// Try the cache first: a cached choice needs no query.
@@ -67,20 +82,50 @@ func (s *Service) Place(ctx context.Context, sku, region string, n int, now time
 		}
 	}
 	if !ok {
-		return Placement{}, errs.New(errs.SKUUnavailable, "no node has %s of %s free", counted(n), sku).
-			Try("request fewer GPUs or another SKU, or wait for a release").With("sku", sku).With("gpus", n)
+		return Placement{}, s.unavailable(ctx, w)
 	}
 	s.market.reserve(o, chosen)
 	return slotsOf(chosen), nil
 }
 
-// Fits reports whether a node has n free slots. Unlike Place it reserves nothing.
-func (s *Service) Fits(ctx context.Context, sku, region string, n int) (bool, error) {
-	nodes, err := s.freeSlots(ctx, offer{sku, region})
+// unavailable returns the error of a request that no node fits. Where only the mounts exclude nodes, it names what these
+// lack.
+func (s *Service) unavailable(ctx context.Context, w Wanted) error {
+	rejected := errs.New(errs.SKUUnavailable, "no node has %s of %s free", counted(w.GPUs), w.SKU).
+		Try("request fewer GPUs or another SKU, or wait for a release").With("sku", w.SKU).With("gpus", w.GPUs)
+	if !w.Mounts {
+		return rejected
+	}
+	w.Mounts = false
+	nodes, err := s.freeSlots(ctx, w.offer())
+	if _, fits := place.Choose(nodes, w.GPUs, s.Rules()); err != nil || !fits {
+		return cmp.Or(err, error(rejected))
+	}
+	missing, err := s.missing(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	return errs.New(errs.SKUUnavailable, "no node with %s of %s free can mount stored objects: missing %s", counted(w.GPUs), w.SKU, missing).
+		At("mounts").Try("request it without mounts, or ask an operator to install what is missing").With("sku", w.SKU).With("gpus", w.GPUs)
+}
+
+// missing names what the nodes lack for mounts.
+func (s *Service) missing(ctx context.Context, nodes []place.Node) (string, error) {
+	ids := make([]uuid.UUID, len(nodes))
+	for i, n := range nodes {
+		ids[i] = n.ID.UUID
+	}
+	names, err := pg.List(ctx, s.DB, "what nodes lack for mounts", selectMissing, pgx.RowTo[string], ids)
+	return cmp.Or(strings.Join(names, ", "), "a newer agent"), err
+}
+
+// Fits reports whether a node has the slots. Unlike Place it reserves nothing.
+func (s *Service) Fits(ctx context.Context, w Wanted) (bool, error) {
+	nodes, err := s.freeSlots(ctx, w.offer())
 	if err != nil {
 		return false, err
 	}
-	_, fits := place.Choose(nodes, n, s.Rules())
+	_, fits := place.Choose(nodes, w.GPUs, s.Rules())
 	return fits, nil
 }
 
@@ -95,7 +140,8 @@ func counted(gpus int) string {
 func (s *Service) Refresh(sku, region string) {
 	s.market.mu.Lock()
 	defer s.market.mu.Unlock()
-	delete(s.market.read, offer{sku, region})
+	delete(s.market.read, offer{sku, region, false})
+	delete(s.market.read, offer{sku, region, true})
 }
 
 // Finished ends a request that Place has answered, with any result. The next read returns slots that
@@ -159,7 +205,7 @@ func slotsOf(n place.Node) Placement {
 // freeSlots reads the free slots of an offer, grouped by node. It locks nothing, so the result may
 // be outdated when the claim runs.
 func (s *Service) freeSlots(ctx context.Context, o offer) ([]place.Node, error) {
-	rows, err := s.DB.Query(ctx, selectFree, o.sku, o.region)
+	rows, err := s.DB.Query(ctx, selectFree, o.sku, o.region, o.mounts)
 	if err != nil {
 		return nil, fmt.Errorf("reading free slots: %w", err)
 	}

@@ -34,7 +34,7 @@ func TestASlotIsGivenToOneRequestAtATime(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	place := func() (slots.Placement, error) {
 		now = now.Add(time.Minute) // whatever was read is too old by now
-		return s.Place(t.Context(), "t4", "", 1, now)
+		return s.Place(t.Context(), slots.Wanted{SKU: "t4", GPUs: 1}, now)
 	}
 	var given []uuid.UUID
 	var last slots.Placement
@@ -52,7 +52,7 @@ func TestASlotIsGivenToOneRequestAtATime(t *testing.T) {
 	if slots, err := place(); err != nil || !slices.Contains(given, slots.IDs[0]) {
 		t.Fatalf("all are requested: got %v, %v", slots, err)
 	}
-	if _, err := s.Place(t.Context(), "t4", "", 4, now); errs.CodeOf(err) != errs.SKUUnavailable {
+	if _, err := s.Place(t.Context(), slots.Wanted{SKU: "t4", GPUs: 4}, now); errs.CodeOf(err) != errs.SKUUnavailable {
 		t.Errorf("4 of 3: %v", err)
 	}
 	s.Finished(last)

@@ -62,7 +62,10 @@ const (
 		SELECT s.node_id, n.name, n.region, n.provision_failures, s.id, s.gpu_uuid, g.index
 		FROM slots s JOIN nodes n ON n.id = s.node_id JOIN gpus g ON g.uuid = s.gpu_uuid
 		WHERE s.sku = $1 AND ($2 = '' OR s.region = $2) AND ` + sells + `
+			AND (NOT $3::boolean OR n.mounts_missing = '')
 		ORDER BY n.name, g.index`
+	selectMissing = `
+		SELECT DISTINCT mounts_missing FROM nodes WHERE id = ANY ($1) AND mounts_missing <> '' ORDER BY 1 LIMIT 5`
 	// Every node that offers the SKU, with each slot and its present claim.
 	selectCandidates = `
 		SELECT n.name, n.region, n.lifecycle IN ('active', 'offline', 'draining', 'drained'), n.reachability = 'reachable',

@@ -14,6 +14,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"putSlots":             putSlots,
 		"quarantineSlots":      quarantineSlots,
 		"selectFree":           selectFree,
+		"selectMissing":        selectMissing,
 		"selectCandidates":     selectCandidates,
 		"claimSlots":           claimSlots,
 		"selectPlaced":         selectPlaced,

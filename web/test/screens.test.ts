@@ -14,6 +14,19 @@ test("the command is the request", () => {
   expect(requestOf({ ...emptyDraft, sku: "t4", hours: "" })).toEqual({ sku: "t4", gpus: 1 });
 });
 
+test("mounts are lines as on the command line", () => {
+  const mounted = { ...draft, mounts: "dataset:data:ro\n\n :all \nit's: a:b:out" };
+  expect(requestOf(mounted).mounts).toEqual([
+    { path: "dataset", at: "data", mode: "ro" },
+    { path: "", at: "all", mode: "rw" },
+    { path: "it's: a:b", at: "out", mode: "rw" },
+  ]);
+  expect(commandOf(mounted, "speech")).toContain("--mount 'dataset:data:ro' --mount ':all' --mount 'it'\\''s: a:b:out' --queue");
+  for (const mounts of ["data", "data:", "data::ro"]) {
+    expect(isComplete({ ...draft, mounts })).toBe(false);
+  }
+});
+
 test("what is copied has the project and the exact TTL", () => {
   const ttlOf = (hours: string) => /--ttl (\S+)/.exec(commandOf({ ...draft, hours }, "speech"))?.[1];
   expect(["1.5", "0.51", "0.3333", ""].map(ttlOf)).toEqual(["90m", "1836s", "20m", undefined]);

@@ -11,6 +11,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/api/rest/response"
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -37,6 +38,7 @@ func (s *Handlers) CreateAllocation(ctx context.Context, req oapi.CreateAllocati
 		Labels:  request.Or(req.Body.Labels, nil),
 		TTL:     time.Duration(request.Or(req.Body.TtlSeconds, 0)) * time.Second,
 		Queue:   request.Or(req.Body.Queue, false),
+		Mounts:  mountsOf(req.Body.Mounts),
 		Answer:  s.answerFor(r, http.StatusCreated),
 	})
 	if err != nil {
@@ -226,7 +228,7 @@ func (s *Handlers) show(a allocation.Allocation, seen condition.Observed, cost m
 		Sku: a.SKU, Gpus: a.GPUs, Region: a.Region, Login: a.Login,
 		Price: response.Money(a.PriceMinor, a.Currency), Cost: response.Money(cost, a.Currency), Labels: response.Labels(a.Labels), Version: a.Version,
 		CreatedAt: a.CreatedAt.UTC(), StatusAt: a.StatusAt.UTC(), UpdatedAt: a.UpdatedAt.UTC(), ActiveAt: response.UTC(a.ActiveAt), EndedAt: response.UTC(a.EndedAt), ExpiresAt: response.UTC(a.ExpiresAt),
-		Conditions: toConditions(condition.Of(a, seen)),
+		Conditions: toConditions(condition.Of(a, seen)), Mounts: toMounts(a.Mounts),
 	}
 }
 
@@ -274,6 +276,29 @@ func sshKeys(asked *[]uuid.UUID) []ids.SSHKey {
 		list = append(list, ids.From[ids.SSHKey](id))
 	}
 	return list
+}
+
+func mountsOf(asked *[]oapi.AllocationMount) []desired.Mount {
+	var list []desired.Mount
+	for _, m := range request.Or(asked, nil) {
+		list = append(list, desired.Mount{Path: request.Or(m.Path, ""), At: m.At, ReadOnly: request.Or(m.Mode, oapi.Rw) == oapi.Ro})
+	}
+	return list
+}
+
+func toMounts(list []desired.Mount) *[]oapi.AllocationMount {
+	shown := make([]oapi.AllocationMount, len(list))
+	for i, m := range list {
+		mode := oapi.Rw
+		if m.ReadOnly {
+			mode = oapi.Ro
+		}
+		shown[i] = oapi.AllocationMount{Path: &m.Path, At: m.At, Mode: &mode}
+	}
+	if len(shown) == 0 {
+		return nil
+	}
+	return &shown
 }
 
 func locationOf(a oapi.Allocation) string { return "/api/v1/allocations/" + a.Id.String() }

@@ -53,7 +53,7 @@ func (s *Handlers) PreviewAllocation(ctx context.Context, req oapi.PreviewAlloca
 	ttl := time.Duration(request.Or(req.Body.TtlSeconds, 0)) * time.Second
 	p, err := s.Managed.Preview(ctx, allocation.Request{
 		Caller: r.Caller, SKU: req.Body.Sku, GPUs: request.Or(req.Body.Gpus, 1), Region: request.Or(req.Body.Region, ""), Name: request.Or(req.Body.Name, ""),
-		SSHKeys: sshKeys(req.Body.SshKeyIds), TTL: ttl,
+		SSHKeys: sshKeys(req.Body.SshKeyIds), TTL: ttl, Mounts: mountsOf(req.Body.Mounts),
 	}, r.Platform)
 	if err != nil {
 		return nil, err

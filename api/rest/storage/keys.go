@@ -69,7 +69,7 @@ func (s *Handlers) showKey(k accesskey.Key) oapi.StorageKey {
 	return oapi.StorageKey{
 		Id: k.ID, Urn: s.Naming.Name(k.Tenant.String(), k.Project.String(), "storage-key", k.ID.String()).String(), Name: k.Name, AccessKeyId: k.AccessKeyID,
 		Prefix: response.OrNil(k.Prefix.String()), ReadOnly: k.ReadOnly, CreatedBy: k.CreatedBy, CreatedAt: k.CreatedAt.UTC(), UpdatedAt: k.CreatedAt.UTC(),
-		ExpiresAt: response.UTC(k.ExpiresAt), LastUsedAt: response.UTC(k.LastUsedAt),
+		ExpiresAt: response.UTC(k.ExpiresAt), LastUsedAt: response.UTC(k.LastUsedAt), AllocationId: response.OrNil(k.Allocation.UUID),
 	}
 }
 

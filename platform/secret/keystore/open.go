@@ -31,6 +31,7 @@ type Keys struct {
 	Fields     *secret.DataKeys // api
 	Webhooks   *secret.DataKeys // api and work
 	Recordings *secret.DataKeys // terminal and api
+	Mounts     *secret.DataKeys // api and node
 
 	kek    secret.Wrapper
 	stores map[string]*secret.Stored // by role
@@ -147,6 +148,8 @@ func (o *Keys) open(ctx context.Context, s Source, purpose string) (err error) {
 		o.Webhooks, err = secret.OpenDataKeys(ctx, store, purpose, o.storeOf(purpose).Failures)
 	case PurposeRecordings:
 		o.Recordings, err = secret.OpenDataKeys(ctx, store, purpose, o.storeOf(purpose).Failures)
+	case PurposeMounts:
+		o.Mounts, err = secret.OpenDataKeys(ctx, store, purpose, o.storeOf(purpose).Failures)
 	}
 	return err
 }
@@ -238,6 +241,7 @@ func (o *Keys) Refresh(ctx context.Context) map[string]error {
 	add(PurposeFields, o.Fields != nil, o.Fields.Refresh)
 	add(PurposeWebhooks, o.Webhooks != nil, o.Webhooks.Refresh)
 	add(PurposeRecordings, o.Recordings != nil, o.Recordings.Refresh)
+	add(PurposeMounts, o.Mounts != nil, o.Mounts.Refresh)
 	add("sets of keys", o.Sets != nil, o.Sets.Refresh)
 	if roots, ok := o.Roots.(onlyRoots); ok {
 		if r, ok := roots.Roots.(interface{ Refresh(context.Context) error }); ok {
@@ -259,7 +263,7 @@ func (o *Keys) Opened() (purposes []string) {
 		PurposeAuthority: o.Authority != nil, PurposeStatements: o.Statements != nil, PurposeTasks: o.Tasks != nil, PurposeLogins: o.Logins != nil,
 		PurposeTokens: o.Tokens != nil, PurposeCursors: o.Cursors != nil, PurposeFields: o.Fields != nil,
 		PurposeWebhooks: o.Webhooks != nil, PurposeRelay: o.Relay != nil,
-		PurposeRecordings: o.Recordings != nil,
+		PurposeRecordings: o.Recordings != nil, PurposeMounts: o.Mounts != nil,
 	} {
 		if has {
 			purposes = append(purposes, purpose)

@@ -134,7 +134,7 @@ func firstKey(purpose string, c clock.Clock) ([]pki.Stored, error) {
 	case PurposeAuthority:
 		key, err := pki.NewAuthority(1, c)
 		return []pki.Stored{key}, err
-	case PurposeCursors, PurposeFields, PurposeWebhooks, PurposeRecordings:
+	case PurposeCursors, PurposeFields, PurposeWebhooks, PurposeRecordings, PurposeMounts:
 		return []pki.Stored{secret.NewDataKey(1)}, nil
 	}
 	key, err := pki.NewSigningKey(1)

@@ -14,6 +14,7 @@ const (
 	PurposeWebhooks   = "webhooks"
 	PurposeRelay      = "relay"
 	PurposeRecordings = "recordings"
+	PurposeMounts     = "mounts"
 )
 
 // Use is a purpose with the roles of the server that open its private keys, and what they protect. A process opens the
@@ -40,6 +41,8 @@ func Uses() []Use {
 		{PurposeWebhooks, []string{"api", "work"}, "secrets that sign webhooks"},
 		// A terminal server writes recordings, and the API reads them.
 		{PurposeRecordings, []string{"terminal", "api"}, "keys of recordings of terminals"},
+		// The API creates them and verifies signatures with them, and the node API hands them to nodes.
+		{PurposeMounts, []string{"api", "node"}, "access keys of mounts"},
 	}
 }
 

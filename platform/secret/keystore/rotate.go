@@ -41,7 +41,7 @@ func (o *Keys) Finish(ctx context.Context, tx pgx.Tx, purpose string, c clock.Cl
 	if purpose == PurposeKEK {
 		return o.resealAll(ctx)
 	}
-	if purpose == PurposeFields || purpose == PurposeWebhooks || purpose == PurposeRecordings || purpose == PurposeCursors {
+	if purpose == PurposeFields || purpose == PurposeWebhooks || purpose == PurposeRecordings || purpose == PurposeMounts || purpose == PurposeCursors {
 		replaced, err := (&secret.Stored{DB: tx}).Replaced(ctx, purpose)
 		if err != nil {
 			return err
@@ -95,8 +95,8 @@ func (o *Keys) rotator(purpose string) (secret.Rotator, error) {
 	of := map[string]any{
 		PurposeAuthority: o.Authority, PurposeStatements: o.Statements, PurposeTasks: o.Tasks, PurposeRelay: o.Relay, PurposeLogins: o.Logins,
 		PurposeTokens: secret.LocalSigner{Keys: o.Tokens}, PurposeFields: o.Fields, PurposeWebhooks: o.Webhooks, PurposeCursors: o.Cursors,
-		PurposeRecordings: o.Recordings,
-		PurposeKEK:        o.kek,
+		PurposeRecordings: o.Recordings, PurposeMounts: o.Mounts,
+		PurposeKEK: o.kek,
 	}
 	rotator, ok := of[purpose].(secret.Rotator)
 	if !ok {
@@ -142,6 +142,8 @@ func (o *Keys) Kids(purpose string) (active string, others []string) {
 		active, all = o.Webhooks.Active(), o.Webhooks.IDs()
 	case PurposeRecordings:
 		active, all = o.Recordings.Active(), o.Recordings.IDs()
+	case PurposeMounts:
+		active, all = o.Mounts.Active(), o.Mounts.IDs()
 	case PurposeCursors:
 		active, all = o.Cursors.Active(), o.Cursors.IDs()
 	case PurposeKEK:

@@ -3,6 +3,7 @@
 package allocationtest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
+	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/money"
@@ -24,6 +26,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
+	"github.com/gpuaas/gpuaas/product/storage/accesskey"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -43,8 +46,9 @@ type Fixture struct {
 	Catalog     *catalog.Service
 	Ledger      *ledger.Service
 	Hints       *hint.Bus
-	Limits      allocation.Limits // policy values; change them before a request
-	Warning     time.Duration     // before the end of a TTL
+	MountKeys   *accesskey.Service // with data keys of the test
+	Limits      allocation.Limits  // policy values; change them before a request
+	Warning     time.Duration      // before the end of a TTL
 	Warnings    map[ids.Tenant]time.Duration
 	Isolation   string          // that the policies demand
 	Caller      identity.Caller // of the tenant that has money
@@ -60,6 +64,7 @@ func New(t testing.TB, balance money.Minor) *Fixture {
 		Ledger: &ledger.Service{DB: db},
 		Limits: allocation.Limits{PerUser: 1000, PerProject: 1000, PerTenant: 1000, MaxGPUs: 8, MinimumRunway: time.Hour},
 	}
+	w.MountKeys = &accesskey.Service{DB: db, MountSeal: sealer(t), MayMount: func(identity.Caller, bool) bool { return true }}
 	w.Allocations = w.Server()
 	w.Inventory = w.Allocations.Inventory
 	w.Do(t, func(tx pgx.Tx) error {
@@ -88,9 +93,24 @@ func New(t testing.TB, balance money.Minor) *Fixture {
 func (w *Fixture) Server() *allocation.Service {
 	return &allocation.Service{
 		DB: w.DB, Desired: w.Desired, Inventory: nodehealth.New(w.DB, w.Hints), Catalog: w.Catalog,
-		Identity: &identity.Service{DB: w.DB}, Metering: &metering.Service{DB: w.DB}, Limits: func(identity.Caller) allocation.Limits { return w.Limits },
+		Identity: &identity.Service{DB: w.DB}, Metering: &metering.Service{DB: w.DB}, MountKeys: w.MountKeys, Limits: func(identity.Caller) allocation.Limits { return w.Limits },
 		Isolation: func(string) string { return w.Isolation }, ExpiryWarnings: func() (time.Duration, map[ids.Tenant]time.Duration) { return w.Warning, w.Warnings }, Naming: ids.DefaultNaming, Hints: w.Hints,
 	}
+}
+
+type ring struct{ *envelope.Ring }
+
+func (r ring) Open(_ context.Context, sealed []byte, at envelope.Place) ([]byte, error) {
+	return r.Ring.Open(sealed, at)
+}
+
+func sealer(t testing.TB) identity.Sealer {
+	t.Helper()
+	r, err := envelope.NewRing(map[string][]byte{"mounts": make([]byte, 32)}, "mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring{r}
 }
 
 // Do commits what do does.

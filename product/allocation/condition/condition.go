@@ -4,12 +4,14 @@ package condition
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // Observed is the last report of an allocation's node, as far as conditions need it.
@@ -28,6 +30,8 @@ type Observed struct {
 	NoSSHKey bool
 	// NoRelay reports that the agent of the node is too old to open connections to the platform.
 	NoRelay bool
+	// Mounts are the states of the mounts.
+	Mounts []protocol.MountReport
 	// Unrestricted reports that the agent of the node is too old to apply the policies for logins.
 	Unrestricted bool
 }
@@ -90,6 +94,9 @@ func Of(a allocation.Allocation, seen Observed) []Condition {
 		list = append(list, newCondition(a, "AccessRestricted", isFalse, "AgentOutdated",
 			"the agent of the node is too old to apply the policies for logins: it accepts them from all addresses, and forwards nothing"))
 	}
+	if len(a.Mounts) > 0 && a.State == allocation.Active {
+		list = append(list, mounted(a, seen))
+	}
 	list = append(list,
 		step(a, "NodeAssigned", a.Node != ids.Node{}),
 		step(a, "Provisioned", a.ActiveAt != nil),
@@ -143,6 +150,24 @@ func access(a allocation.Allocation, seen Observed) Condition {
 			"no registered SSH key opens the allocation: add one with gpuaas keys add, or use gpuaas ssh")
 	}
 	return step(a, "AccessReady", a.State == allocation.Active && seen.Phase == "ready")
+}
+
+// mounted returns the condition of the mounts: the first that is not in place is named. A mount without a report is not in
+// place.
+func mounted(a allocation.Allocation, seen Observed) Condition {
+	if !seen.Reported {
+		return newCondition(a, "StorageMounted", unclear, "StaleReport", "the node has not reported the allocation")
+	}
+	for _, m := range a.Mounts {
+		i := slices.IndexFunc(seen.Mounts, func(r protocol.MountReport) bool { return r.At == m.At })
+		switch {
+		case i < 0:
+			return newCondition(a, "StorageMounted", isFalse, "Progressing", "the node has not reported the mount "+m.At)
+		case !seen.Mounts[i].Mounted:
+			return newCondition(a, "StorageMounted", isFalse, "MountFailed", m.At+": "+seen.Mounts[i].Message)
+		}
+	}
+	return newCondition(a, "StorageMounted", isTrue, "Succeeded", "")
 }
 
 // charging returns the condition of charging, with the reason why an active allocation is not charged.

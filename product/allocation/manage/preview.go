@@ -24,7 +24,7 @@ func (s *Service) Preview(ctx context.Context, r allocation.Request, named bool)
 	}
 	p, a := Preview{Preview: of}, of.Allocation
 	a.Node = ids.Node{}
-	if p.Fits, err = s.Inventory.Fits(ctx, a.SKU, a.Region, a.GPUs); err != nil {
+	if p.Fits, err = s.Inventory.Fits(ctx, a.Wanted()); err != nil {
 		return Preview{}, err
 	}
 	if !p.Fits {

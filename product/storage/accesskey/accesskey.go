@@ -36,11 +36,16 @@ const (
 	listedFor = 30 * 24 * time.Hour
 )
 
-// Service is used by the role api.
+// Service creates and opens keys in the role api, and opens those of mounts in the role node.
 type Service struct {
 	DB       pg.Pool
 	Identity *identity.Service
 	Seal     identity.Sealer
+	// MountSeal has data keys of its own, because the role node opens the keys of mounts.
+	MountSeal identity.Sealer
+	// MayMount reports whether a caller may read the files of the project, or change them as well. It is nil in an
+	// installation without an S3 endpoint for nodes.
+	MayMount func(c identity.Caller, readOnly bool) bool
 	Clock    clock.Clock
 
 	uses cache.Cache[string, Use]
@@ -51,6 +56,7 @@ type Key struct {
 	ID                    uuid.UUID
 	Tenant                ids.Tenant
 	Project               ids.Project
+	Allocation            ids.Allocation // whose mount uses it, if any
 	AccessKeyID           string
 	Name                  string
 	Prefix                objectpath.Path // empty: all files of the project
@@ -163,7 +169,7 @@ func (s *Service) Revoke(ctx context.Context, ch identity.Change[struct{}], id u
 
 func scanKey(row pgx.CollectableRow) (k Key, err error) {
 	prefix := ""
-	err = row.Scan(&k.ID, &k.Tenant, &k.Project, &k.AccessKeyID, &k.Name, &prefix, &k.ReadOnly, &k.CreatedBy, &k.CreatedAt, &k.ExpiresAt, &k.LastUsedAt, &k.sealed, &k.creator, &k.stale)
+	err = row.Scan(&k.ID, &k.Tenant, &k.Project, &k.AccessKeyID, &k.Name, &prefix, &k.ReadOnly, &k.CreatedBy, &k.CreatedAt, &k.ExpiresAt, &k.LastUsedAt, &k.sealed, &k.creator, &k.stale, &k.Allocation)
 	if err == nil {
 		k.Prefix, err = objectpath.ParseFolder("prefix", prefix)
 	}

@@ -11,5 +11,6 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	pgtest.Prepare(t, []string{"storage_access_keys"}, map[string]string{
 		"selectKeys": selectKeys, "selectKey": selectKey, "selectUse": selectUse, "touchKey": touchKey, "deleteKey": deleteKey, "insertKey": insertKey,
 		"deleteExpired": deleteExpired, "selectOldSecrets": selectOldSecrets, "countOldSecrets": countOldSecrets, "resealSecret": resealSecret,
+		"insertMountKey": insertMountKey, "placeMountKeys": placeMountKeys, "deleteMountKeys": deleteMountKeys, "extendMountKeys": extendMountKeys,
 	})
 }

@@ -53,11 +53,9 @@ func (s *Service) find(ctx context.Context, accessKeyID string) (u Use, err erro
 	if u.Key, err = pg.One(ctx, s.DB, "storage key", selectUse, scanKey, accessKeyID); err != nil {
 		return u, err
 	}
-	secret, err := s.Seal.Open(ctx, u.sealed, secretAt(u.ID))
-	if err != nil {
+	if u.Secret, err = s.open(ctx, u.Key); err != nil {
 		return u, err
 	}
-	u.Secret = string(secret)
 	if u.Caller, err = s.present(ctx, u.Key); err != nil {
 		return u, err
 	}
@@ -121,10 +119,15 @@ type sealedSecret struct {
 // Reseal seals the secrets of older data keys with the newest one, in transactions of at most limit rows, and returns their
 // number. A secret that does not open stays as it is and is recorded.
 func (s *Service) Reseal(ctx context.Context, id string, limit int) (n int, err error) {
+	return s.reseal(ctx, s.Seal, false, id, limit)
+}
+
+// reseal seals the secrets of mounts, or all others.
+func (s *Service) reseal(ctx context.Context, seal identity.Sealer, mounts bool, id string, limit int) (n int, err error) {
 	ctx = pg.WithScope(ctx, pg.Platform)
 	for after, done := uuid.Nil, false; !done && err == nil; {
 		err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-			rows, err := pg.List(ctx, tx, "secrets of storage keys", selectOldSecrets, pgx.RowToStructByPos[sealedSecret], envelope.Header(id), after, limit)
+			rows, err := pg.List(ctx, tx, "secrets of storage keys", selectOldSecrets, pgx.RowToStructByPos[sealedSecret], envelope.Header(id), after, limit, mounts)
 			if err != nil {
 				return err
 			}
@@ -132,8 +135,8 @@ func (s *Service) Reseal(ctx context.Context, id string, limit int) (n int, err 
 			b := &pgx.Batch{}
 			for _, r := range rows {
 				after = r.ID
-				if secret, err := s.Seal.Open(ctx, r.Secret, secretAt(r.ID)); err == nil {
-					b.Queue(resealSecret, r.ID, s.Seal.Seal(secret, secretAt(r.ID)))
+				if secret, err := seal.Open(ctx, r.Secret, secretAt(r.ID)); err == nil {
+					b.Queue(resealSecret, r.ID, seal.Seal(secret, secretAt(r.ID)))
 					n++
 				}
 			}
@@ -146,9 +149,9 @@ func (s *Service) Reseal(ctx context.Context, id string, limit int) (n int, err 
 	return n, nil
 }
 
-// SealedBefore counts the access keys whose secret another data key than id has sealed.
-func SealedBefore(ctx context.Context, q pg.Queryer, id string) (n int, err error) {
-	if err = q.QueryRow(ctx, countOldSecrets, envelope.Header(id)).Scan(&n); err != nil {
+// SealedBefore counts the access keys, of mounts or all others, whose secret another data key than id has sealed.
+func SealedBefore(ctx context.Context, q pg.Queryer, id string, mounts bool) (n int, err error) {
+	if err = q.QueryRow(ctx, countOldSecrets, envelope.Header(id), mounts).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting the secrets of storage keys: %w", err)
 	}
 	return n, nil

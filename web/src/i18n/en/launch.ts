@@ -24,6 +24,10 @@ export const launch = {
   name: "Name",
   nameNote: "Empty: a generated name.",
   project: "Project",
+  mounts: "Files in its home",
+  mountsNote:
+    "One folder of the project's files per line, as FOLDER:NAME or FOLDER:NAME:ro. The home shows it under the name. An empty folder is all files; with ro the allocation cannot change them.",
+  mountsWrong: "A line is not FOLDER:NAME or FOLDER:NAME:ro",
   queue: "Wait in the queue if no GPU is free",
   review: "Review",
   incomplete: "Choose an SKU first.",

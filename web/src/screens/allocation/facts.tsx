@@ -35,6 +35,16 @@ export function Facts({ allocation, receivedAt }: Props) {
         <dd>{allocation.expires_at === undefined ? t("noExpiry") : <Time at={allocation.expires_at} />}</dd>
         <dt>{t("login")}</dt>
         <dd>{allocation.login}</dd>
+        {allocation.mounts !== undefined && (
+          <>
+            <dt>{t("mounts")}</dt>
+            <dd>
+              {allocation.mounts.map(({ path, at, mode }) => (
+                <div key={at}>{t(mode === "ro" ? "mountReadOnly" : "mountText", { at, folder: path === undefined || path === "" ? t("allFiles") : path })}</div>
+              ))}
+            </dd>
+          </>
+        )}
         {labels.length > 0 && (
           <>
             <dt>{t("labels")}</dt>

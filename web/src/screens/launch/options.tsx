@@ -1,7 +1,7 @@
-import { Checkbox, NativeSelect, TextInput } from "@mantine/core";
+import { Checkbox, NativeSelect, TextInput, Textarea } from "@mantine/core";
 import { useTranslations } from "use-intl";
 import type { Schemas } from "../../api/client";
-import { type Draft, isName } from "./request";
+import { type Draft, isMounts, isName } from "./request";
 
 type Props = { draft: Draft; change: (fields: Partial<Draft>) => void; projects: Schemas["Project"][]; project: string; sku?: Schemas["Sku"] };
 
@@ -49,6 +49,16 @@ export function Options({ draft, change, projects, project, sku }: Props) {
           data={projects.map(({ id, name }) => ({ value: id, label: name }))}
         />
       </div>
+      <Textarea
+        label={t("mounts")}
+        description={t("mountsNote")}
+        placeholder="dataset:data:ro"
+        autosize
+        maxRows={8}
+        value={draft.mounts}
+        error={isMounts(draft.mounts) ? undefined : t("mountsWrong")}
+        onChange={(event) => change({ mounts: event.currentTarget.value })}
+      />
       <Checkbox label={t("queue")} checked={draft.queue} onChange={(event) => change({ queue: event.currentTarget.checked })} />
     </section>
   );

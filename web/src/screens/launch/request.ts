@@ -1,6 +1,6 @@
 import type { Schemas } from "../../api/client";
 
-export const emptyDraft = { sku: "", gpus: "1", region: "", hours: "2", name: "", project: "", queue: false };
+export const emptyDraft = { sku: "", gpus: "1", region: "", hours: "2", name: "", project: "", mounts: "", queue: false };
 
 // Draft is the input of the form, as texts.
 export type Draft = typeof emptyDraft;
@@ -14,15 +14,32 @@ export const isHours = (hours: string) => hours === "" || secondsOf(hours) >= 60
 
 const secondsOf = (hours: string) => Math.round(Number(hours.replace(",", ".")) * 3_600);
 
-export const isComplete = ({ sku, gpus, hours, name }: Draft) => sku !== "" && isCount(gpus) && isHours(hours) && isName(name);
+export const isMounts = (mounts: string) => mountsOf(mounts).every(({ at }) => at !== "");
+
+const lineForm = /^(?<path>.*?):(?<at>[^:]*?)(?::(?<mode>r[ow]))?$/;
+
+// mountsOf reads lines in the form PATH:AT or PATH:AT:ro, as gpuaas alloc create --mount does. A line in another form has
+// no mount point.
+export const mountsOf = (lines: string): (Schemas["AllocationMount"] & { path: string })[] =>
+  lines
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+    .map((line) => {
+      const { path = line, at = "", mode } = lineForm.exec(line)?.groups ?? {};
+      return { path, at, mode: mode === "ro" ? "ro" : "rw" };
+    });
+
+export const isComplete = ({ sku, gpus, hours, name, mounts }: Draft) => sku !== "" && isCount(gpus) && isHours(hours) && isName(name) && isMounts(mounts);
 
 // requestOf leaves out what the user left empty: the server has defaults.
-export const requestOf = ({ sku, gpus, region, hours, name, queue }: Draft): Schemas["AllocationRequest"] => ({
+export const requestOf = ({ sku, gpus, region, hours, name, mounts, queue }: Draft): Schemas["AllocationRequest"] => ({
   sku,
   gpus: Number(gpus),
   ...(region !== "" && { region }),
   ...(hours !== "" && { ttl_seconds: secondsOf(hours) }),
   ...(name !== "" && { name }),
+  ...(mounts.trim() !== "" && { mounts: mountsOf(mounts) }),
   ...(queue && { queue }),
 });
 
@@ -32,13 +49,17 @@ function durationOf(seconds: number): string {
   return `${seconds / size}${unit}`;
 }
 
-// commandOf is the same request on the command line. Values have no characters that a shell reads: names of projects,
-// SKUs and regions are labels.
+// quoted is a word that a shell does not read.
+const quoted = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`;
+
+// commandOf is the same request on the command line. Only paths have characters that a shell reads: names of projects, SKUs
+// and regions are labels.
 export function commandOf(draft: Draft, project: string): string {
-  const { sku, gpus, region, ttl_seconds, name, queue } = requestOf(draft);
+  const { sku, gpus, region, ttl_seconds, name, mounts, queue } = requestOf(draft);
   const flags = { project: project || undefined, sku, gpus, region, ttl: ttl_seconds === undefined ? undefined : durationOf(ttl_seconds), name };
   const values = Object.entries(flags).flatMap(([flag, value]) => (value === undefined ? [] : [`--${flag} ${value}`]));
-  return ["gpuaas alloc create", ...values, ...(queue ? ["--queue"] : [])].join(" ");
+  const folders = (mounts ?? []).map(({ path = "", at, mode }) => `--mount ${quoted([path, at, ...(mode === "ro" ? ["ro"] : [])].join(":"))}`);
+  return ["gpuaas alloc create", ...values, ...folders, ...(queue ? ["--queue"] : [])].join(" ");
 }
 
 // cueOf is the body of the request in CUE, as cue fmt writes it.

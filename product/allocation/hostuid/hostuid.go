@@ -1,4 +1,5 @@
-package allocation
+// Package hostuid reserves the uids of logins.
+package hostuid
 
 import (
 	"context"
@@ -8,9 +9,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// hostUIDs returns login uids from blocks that the sequence reserves, so a request needs no round trip. No uid is
+// Blocks returns login uids from blocks that the sequence reserves, so a request needs no round trip. No uid is
 // used twice, so files of an earlier tenant never belong to a later one. A crash wastes the rest of a block.
-type hostUIDs struct {
+type Blocks struct {
 	mu        sync.Mutex
 	free, end int
 }
@@ -18,7 +19,8 @@ type hostUIDs struct {
 // uidBlock equals the sequence's increment in the schema.
 const uidBlock = 100
 
-func (h *hostUIDs) next(ctx context.Context, q pg.Queryer) (int, error) {
+// Next returns a uid.
+func (h *Blocks) Next(ctx context.Context, q pg.Queryer) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.free == h.end {
