@@ -70,9 +70,13 @@ type StoragePrice struct {
 }
 
 // QueueStoragePrice sets the price of all stored bytes from now on. What was stored before is charged at the former price.
-// The price of a tenant whose balance is in another currency stays.
+// The price of a tenant whose balance is in another currency stays. The batch is part of a transaction.
 func QueueStoragePrice(b *pgx.Batch, p StoragePrice) {
 	b.Queue(setStoragePrice, p.Class, p.PriceMinor, p.FreeBytes, p.Currency)
+	// A transaction that changes the bytes of a project may open a record at the former price, which no other transaction finds
+	// before its commit. It has locked the tick before the table, so this one does so, too.
+	b.Queue(lockTick)
+	b.Queue(lockStored)
 	b.Queue(repriceStored)
 }
 

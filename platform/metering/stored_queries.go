@@ -33,6 +33,11 @@ const setStoragePrice = `
 	INSERT INTO usage_storage_price (class, price_minor, free_bytes, currency) VALUES ($1, $2, $3, $4)
 	ON CONFLICT (one) DO UPDATE SET class = excluded.class, price_minor = excluded.price_minor, free_bytes = excluded.free_bytes, currency = excluded.currency`
 
+const (
+	lockTick   = `SELECT metering_moment()`
+	lockStored = `LOCK TABLE usage_storage IN EXCLUSIVE MODE`
+)
+
 // The next record begins in the second in which the former one ends.
 const repriceStored = `
 	WITH moment AS MATERIALIZED (

@@ -33,9 +33,13 @@ func (b *bundle) storagePrice(ctx context.Context, p StoragePrice, at int64) err
 	if err := b.clock.Set(ctx, at); err != nil {
 		return err
 	}
+	return pgx.BeginFunc(ctx, b.db, func(tx pgx.Tx) error { return price(ctx, tx, p) })
+}
+
+func price(ctx context.Context, tx pgx.Tx, p StoragePrice) error {
 	batch := &pgx.Batch{}
 	QueueStoragePrice(batch, p)
-	return b.db.SendBatch(ctx, batch).Close()
+	return tx.SendBatch(ctx, batch).Close()
 }
 
 // chargedStorage returns the amount that the ledger has charged for the stored bytes of a project.
