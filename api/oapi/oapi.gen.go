@@ -4447,6 +4447,9 @@ type BillingEvidence struct {
 	// Ledger The entries from the last seal before the day to the first seal after it, with the text that each hash covers.
 	Ledger map[string]interface{} `json:"ledger"`
 
+	// Stored The records of stored bytes of the day, by project and time. What is owed is price × bytes above the free ones × seconds.
+	Stored []map[string]interface{} `json:"stored"`
+
 	// Ticks The charged ticks of the day.
 	Ticks []map[string]interface{} `json:"ticks"`
 
@@ -13504,8 +13507,8 @@ type ClientInterface interface {
 	// GetBillingEvidence Get billing evidence
 	//
 	// The API returns what the charges of one UTC day consist of: the chained ledger entries with their seals, the
-	// ticks, and the usage intervals with the observations that the nodes have signed. `gpuaas ledger evidence --verify`
-	// verifies the document without the server.
+	// ticks, the usage intervals with the observations that the nodes have signed, and the records of stored bytes.
+	// `gpuaas ledger evidence --verify` verifies the document without the server.
 	//
 	// Corresponds with GET /api/v1/billing/evidence (the `GetBillingEvidence` operationId).
 	GetBillingEvidence(ctx context.Context, params *GetBillingEvidenceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -18132,8 +18135,8 @@ func (c *Client) GetBalance(ctx context.Context, params *GetBalanceParams, reqEd
 // GetBillingEvidence Get billing evidence
 //
 // The API returns what the charges of one UTC day consist of: the chained ledger entries with their seals, the
-// ticks, and the usage intervals with the observations that the nodes have signed. `gpuaas ledger evidence --verify`
-// verifies the document without the server.
+// ticks, the usage intervals with the observations that the nodes have signed, and the records of stored bytes.
+// `gpuaas ledger evidence --verify` verifies the document without the server.
 //
 // Corresponds with GET /api/v1/billing/evidence (the `GetBillingEvidence` operationId).
 func (c *Client) GetBillingEvidence(ctx context.Context, params *GetBillingEvidenceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

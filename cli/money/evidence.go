@@ -16,13 +16,14 @@ import (
 	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/platform/billing"
 )
 
 const evidenceText = `Shows what the charges of one UTC day consist of: the chained ledger entries with their
-seals, and the usage intervals with the observations that the nodes have signed. Each charge
-is computed again from the intervals, the chain from the entries, and each signature is
-verified. The command ends with 1 at a difference.
+seals, the usage intervals with the observations that the nodes have signed, and the records
+of stored bytes. Each charge is computed again from intervals and records, the chain from the
+entries, and each signature is verified. The command ends with 1 at a difference.
 
 With --verify, the command reads a stored document (-o json) and needs no server. The first
 document of a node shows its key; compare the key and the last seal with earlier documents.`
@@ -106,6 +107,8 @@ func sentence(f billing.EvidenceFault) string {
 	switch {
 	case f.Entry != 0:
 		return fmt.Sprintf("entry %d: %s", f.Entry, f.Message)
+	case f.Project != (ids.Project{}):
+		return fmt.Sprintf("project %s: %s", f.Project, f.Message)
 	default:
 		return fmt.Sprintf("allocation %s: %s", f.Allocation, f.Message)
 	}

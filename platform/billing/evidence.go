@@ -15,15 +15,16 @@ import (
 	"github.com/gpuaas/gpuaas/platform/metering"
 )
 
-// Evidence contains the parts of the charges of one UTC day: the chained entries of the balance, the ticks, and the intervals
-// with the observations that opened and closed them. CheckEvidence verifies it without the server.
+// Evidence contains the parts of the charges of one UTC day: the chained entries of the balance, the ticks, the intervals with
+// the observations that opened and closed them, and the records of stored bytes. CheckEvidence verifies it without the server.
 type Evidence struct {
-	From      time.Time           `json:"from"`
-	To        time.Time           `json:"to"`
-	CreatedAt time.Time           `json:"created_at"`
-	Ledger    ledger.Extract      `json:"ledger"`
-	Ticks     []metering.Tick     `json:"ticks"`
-	Intervals []metering.Evidence `json:"intervals"`
+	From      time.Time                 `json:"from"`
+	To        time.Time                 `json:"to"`
+	CreatedAt time.Time                 `json:"created_at"`
+	Ledger    ledger.Extract            `json:"ledger"`
+	Ticks     []metering.Tick           `json:"ticks"`
+	Intervals []metering.Evidence       `json:"intervals"`
+	Stored    []metering.StoredEvidence `json:"stored"`
 }
 
 // Evidence reads that of a day, as of one moment.
@@ -37,7 +38,10 @@ func (s *Statements) Evidence(ctx context.Context, tenant ids.Tenant, day time.T
 		if e.Ticks, err = at.Metering.ChargedTicks(ctx, e.From, e.To); err != nil {
 			return err
 		}
-		e.Intervals, err = at.Metering.EvidenceOf(ctx, tenant, e.From, e.To)
+		if e.Intervals, err = at.Metering.EvidenceOf(ctx, tenant, e.From, e.To); err != nil {
+			return err
+		}
+		e.Stored, err = at.Metering.StoredEvidenceOf(ctx, tenant, e.From, e.To)
 		return err
 	})
 	if errors.Is(err, ledger.ErrTooLong) {
@@ -50,21 +54,22 @@ func (s *Statements) Evidence(ctx context.Context, tenant ids.Tenant, day time.T
 type EvidenceFault struct {
 	Entry      int64          `json:"entry,omitzero"`
 	Allocation ids.Allocation `json:"allocation_id,omitzero"`
+	Project    ids.Project    `json:"project_id,omitzero"` // of stored bytes
 	Message    string         `json:"message"`
 }
 
 // Checked is the result of the check of evidence.
 type Checked struct {
 	Entries  int             `json:"entries"`  // of the day
-	Charges  int             `json:"charges"`  // of them, of usage
+	Charges  int             `json:"charges"`  // of them, of usage and of stored bytes
 	Unsealed int64           `json:"unsealed"` // newer than the last seal
 	Signed   int             `json:"signed_observations"`
 	Unsigned int             `json:"unsigned_observations"` // of agents without a proof key
 	Faults   []EvidenceFault `json:"faults"`
 }
 
-// CheckEvidence verifies evidence without a database: the chain of the entries, each charge against the intervals, and the
-// signatures of the nodes. Whether a key is that of the node, and whether the last seal is the stored one, it cannot know:
+// CheckEvidence verifies evidence without a database: the chain of the entries, each charge against the intervals and the
+// records of stored bytes, and the signatures of the nodes. Whether a key is that of the node, and whether the last seal is the stored one, it cannot know:
 // compare them with an earlier document.
 func CheckEvidence(e Evidence) Checked {
 	c := Checked{Faults: []EvidenceFault{}}
@@ -82,33 +87,28 @@ func CheckEvidence(e Evidence) Checked {
 	return c
 }
 
+// charge is what the entries of one tick charge for an allocation, or for the stored bytes of a project.
 type charge struct {
 	tick       int64
 	allocation ids.Allocation
+	project    ids.Project
 }
 
-// charges compares the entries of the day with the amounts that follow from the intervals, in both directions.
+// charges compares the entries of the day with the amounts that follow from the intervals and records, in both directions.
 func (c *Checked) charges(e Evidence) {
-	due := map[charge]money.Minor{}
-	for _, t := range e.Ticks {
-		for _, i := range e.Intervals {
-			if n := i.Due(t); n != 0 {
-				due[charge{t.To.Unix(), i.Allocation}] += n
-			}
-		}
-	}
+	due := c.due(e)
 	booked, entry := map[charge]money.Minor{}, map[charge]int64{}
 	for _, l := range e.Ledger.Entries {
 		if l.At.Before(e.From) || !l.At.Before(e.To) {
 			continue
 		}
 		c.Entries++
-		if l.Kind != ledger.Usage {
+		if l.Kind != ledger.Usage && l.Kind != ledger.Storage {
 			continue
 		}
 		c.Charges++
-		of := charge{l.At.Unix() + 1, l.Allocation} // booked in the last second of its tick
-		booked[of] -= l.Amount                      // an allocation with two prices in one tick has two entries
+		of := charge{l.At.Unix() + 1, l.Allocation, l.Project} // booked in the last second of its tick
+		booked[of] -= l.Amount                                 // an allocation with two prices in one tick has two entries
 		entry[of] = l.ID
 		if _, exists := due[of]; !exists {
 			due[of] = 0
@@ -116,10 +116,38 @@ func (c *Checked) charges(e Evidence) {
 	}
 	for of, n := range due {
 		if booked[of] != n {
-			c.Faults = append(c.Faults, EvidenceFault{Entry: entry[of], Allocation: of.allocation, Message: fmt.Sprintf(
+			c.Faults = append(c.Faults, EvidenceFault{Entry: entry[of], Allocation: of.allocation, Project: of.project, Message: fmt.Sprintf(
 				"the tick up to %s charges %d, and the intervals amount to %d", time.Unix(of.tick, 0).UTC().Format(time.RFC3339), booked[of], n)})
 		}
 	}
+}
+
+// due returns the amounts that follow from the intervals and the records of stored bytes.
+func (c *Checked) due(e Evidence) map[charge]money.Minor {
+	due := map[charge]money.Minor{}
+	add := func(of charge, n money.Minor) {
+		if n != 0 {
+			due[of] += n
+		}
+	}
+	for _, t := range e.Ticks {
+		for _, i := range e.Intervals {
+			add(charge{tick: t.To.Unix(), allocation: i.Allocation}, i.Due(t))
+		}
+		for _, r := range e.Stored {
+			n, err := r.Due(t)
+			if err != nil {
+				c.Faults = append(c.Faults, EvidenceFault{Project: r.Project, Message: err.Error()})
+			}
+			add(charge{tick: t.To.Unix(), project: r.Project}, n)
+		}
+	}
+	for n, r := range e.Stored {
+		if n > 0 && e.Stored[n-1].Project == r.Project && !r.Continues(e.Stored[n-1]) {
+			c.Faults = append(c.Faults, EvidenceFault{Project: r.Project, Message: fmt.Sprintf("the record %s does not continue the one before it", r.ID)})
+		}
+	}
+	return due
 }
 
 // observation verifies the signature of the node under the report behind a change of an interval.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/internal/money"
 	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/metering"
@@ -30,6 +31,21 @@ func (b *books) observed(node ids.Node, key ed25519.PrivateKey) {
 	b.open = append(b.open, i.Allocation)
 }
 
+// price sets the price of stored bytes.
+func (b *books) price(minor money.Minor) {
+	must(b.T, pgx.BeginFunc(b.Context(), b.db, func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		metering.QueueStoragePrice(batch, metering.StoragePrice{Class: "s", PriceMinor: minor, FreeBytes: 1 << 20, Currency: "EUR"})
+		return tx.SendBatch(b.Context(), batch).Close()
+	}))
+}
+
+func (b *books) store(p ids.Project, bytes int64) {
+	batch := &pgx.Batch{}
+	metering.QueueStored(batch, metering.Stored{Tenant: b.tenant, Project: p, Bytes: bytes})
+	must(b.T, b.db.SendBatch(b.Context(), batch).Close())
+}
+
 // Evidence of a day is verified without the database, and every change of it is found.
 func TestEvidenceIsVerifiedOffline(t *testing.T) {
 	t.Parallel()
@@ -42,11 +58,19 @@ func TestEvidenceIsVerifiedOffline(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b.begin(r)
 	b.observed(node, key)
+	b.price(1_000_000)
+	b.store(b.projects[0], 1<<40)
 	b.wait(time.Hour)
 	b.charge()
 	must(t, b.ledger.Seal(t.Context())) // the extract of the day begins after this seal
 	for i := range 30 {                 // over both midnights, with passes at odd times
 		b.wait(time.Duration(1+r.IntN(7000)) * time.Second)
+		if i%4 == 0 {
+			b.store(b.projects[i/4%2], 1+r.Int64N(1<<38))
+		}
+		if i == 15 {
+			b.price(2_000_000)
+		}
 		switch i % 5 {
 		case 1:
 			b.begin(r)
@@ -80,6 +104,24 @@ func TestEvidenceIsVerifiedOffline(t *testing.T) {
 		t.Fatal("no charge in the day")
 		return 0
 	}
+	stored := func(e *billing.Evidence) int {
+		for i, l := range e.Ledger.Entries {
+			if l.Kind == ledger.Storage && !l.At.Before(e.From) && l.At.Before(e.To) {
+				return i
+			}
+		}
+		t.Fatal("no charge of stored bytes in the day")
+		return 0
+	}
+	owing := func(e *billing.Evidence) int {
+		for i, r := range e.Stored {
+			if r.PriceMinor > 0 && i+1 < len(e.Stored) && e.Stored[i+1].Project == r.Project {
+				return i
+			}
+		}
+		t.Fatal("no record of stored bytes with a successor")
+		return 0
+	}
 	signed := func(e *billing.Evidence) int {
 		for i := range e.Intervals {
 			if len(e.Intervals[i].OpenedObservation) > 0 && string(e.Intervals[i].OpenedObservation) != "null" {
@@ -96,11 +138,19 @@ func TestEvidenceIsVerifiedOffline(t *testing.T) {
 			i := usage(e)
 			e.Ledger.Entries = append(e.Ledger.Entries[:i], e.Ledger.Entries[i+1:]...)
 		},
-		"kind":     func(e *billing.Evidence) { e.Ledger.Entries[usage(e)].Kind = ledger.TopUp },
-		"seal":     func(e *billing.Evidence) { e.Ledger.Seals[0].Chain[0]++ },
-		"price":    func(e *billing.Evidence) { e.Intervals[0].PriceMinor += 3600 },
-		"interval": func(e *billing.Evidence) { e.Intervals = e.Intervals[1:] },
-		"tick":     func(e *billing.Evidence) { e.Ticks = e.Ticks[1:] },
+		"kind":           func(e *billing.Evidence) { e.Ledger.Entries[usage(e)].Kind = ledger.TopUp },
+		"seal":           func(e *billing.Evidence) { e.Ledger.Seals[0].Chain[0]++ },
+		"price":          func(e *billing.Evidence) { e.Intervals[0].PriceMinor += 3600 },
+		"interval":       func(e *billing.Evidence) { e.Intervals = e.Intervals[1:] },
+		"tick":           func(e *billing.Evidence) { e.Ticks = e.Ticks[1:] },
+		"stored amount":  func(e *billing.Evidence) { e.Ledger.Entries[stored(e)].Amount-- },
+		"project":        func(e *billing.Evidence) { e.Ledger.Entries[stored(e)].Project = ids.New[ids.Project]() },
+		"stored price":   func(e *billing.Evidence) { e.Stored[owing(e)].PriceMinor++ },
+		"stored bytes":   func(e *billing.Evidence) { e.Stored[owing(e)].Bytes += 1 << 30 },
+		"owed amount":    func(e *billing.Evidence) { e.Stored[owing(e)].Owed = "1" },
+		"no amount":      func(e *billing.Evidence) { e.Stored[owing(e)].OwedBefore = "" },
+		"stored record":  func(e *billing.Evidence) { i := owing(e); e.Stored = append(e.Stored[:i], e.Stored[i+1:]...) },
+		"stored records": func(e *billing.Evidence) { e.Stored = nil },
 		"another node": func(e *billing.Evidence) {
 			i := signed(e)
 			e.Intervals[i].OpenedObservation = withNode(t, e.Intervals[i].OpenedObservation)

@@ -41,6 +41,7 @@ type EntryLink struct {
 	At         time.Time      `json:"at"`
 	Kind       Kind           `json:"kind"`
 	Allocation ids.Allocation `json:"allocation_id,omitzero"`
+	Project    ids.Project    `json:"project_id,omitzero"` // of stored bytes
 	Amount     money.Minor    `json:"amount_minor"`
 	Text       string         `json:"text"`
 }
@@ -63,7 +64,8 @@ const (
 	WHERE c.account_id = $1 AND c.up_to BETWEEN $2 AND $3 ORDER BY c.up_to`
 
 	selectExtractEntries = `
-	SELECT e.id, e.at, t.kind, coalesce(e.allocation_id, '00000000-0000-0000-0000-000000000000'), e.amount_minor, ` + entryText + `
+	SELECT e.id, e.at, t.kind, coalesce(e.allocation_id, '00000000-0000-0000-0000-000000000000'),
+		CASE t.kind WHEN 'storage' THEN split_part(t.reference, ' ', 2) ELSE '00000000-0000-0000-0000-000000000000' END::uuid, e.amount_minor, ` + entryText + `
 	FROM ledger_entries e JOIN ledger_transfers t ON t.id = e.transfer_id
 	WHERE e.account_id = $1 AND e.id > $2 AND e.id <= $3 ORDER BY e.id LIMIT $4`
 )
@@ -104,7 +106,7 @@ func (s *Service) ExtractOf(ctx context.Context, q pg.Queryer, tenant ids.Tenant
 		return e, fmt.Errorf("reading the entries of tenant %s: %w", tenant, err)
 	}
 	entries, err := pgx.CollectRows(rows, func(one pgx.CollectableRow) (l EntryLink, err error) {
-		return l, one.Scan(&l.ID, &l.At, &l.Kind, &l.Allocation.UUID, &l.Amount, &l.Text)
+		return l, one.Scan(&l.ID, &l.At, &l.Kind, &l.Allocation.UUID, &l.Project.UUID, &l.Amount, &l.Text)
 	})
 	if err != nil {
 		return e, fmt.Errorf("reading the entries of tenant %s: %w", tenant, err)
@@ -146,5 +148,13 @@ func (l EntryLink) matches(currency string) bool {
 		allocation = l.Allocation.String()
 	}
 	return len(part) == 8 && part[0] == strconv.FormatInt(l.ID, 10) && part[2] == allocation &&
-		part[3] == strconv.FormatInt(int64(l.Amount), 10) && part[4] == currency && part[6] == string(l.Kind)
+		part[3] == strconv.FormatInt(int64(l.Amount), 10) && part[4] == currency && part[6] == string(l.Kind) && l.matchesProject(part[7])
+}
+
+// matchesProject compares the project with the reference, which begins the rest of the text. PostgreSQL quotes it for its space.
+func (l EntryLink) matchesProject(rest string) bool {
+	if l.Kind != Storage {
+		return l.Project == ids.Project{}
+	}
+	return strings.HasPrefix(rest, fmt.Sprintf(`"%d %s",`, l.At.Unix()+1, l.Project)) // it counts in the last second of its tick
 }

@@ -51,7 +51,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"selectStoredUses":          selectStoredUses,
 	})
 	// Half of this one is the ledger's text.
-	pgtest.Prepare(t, append(ours, "ledger_accounts", "ledger_transfers", "ledger_entries", "ledger_balances"), map[string]string{"chargeUsage": chargeUsage, "compareUsage": compareUsage, "chargeStored": chargeStored, "compareStored": compareStored, "repriceStored": repriceStored, "lockTick": lockTick, "entriesInProject": ledger.Subset{Condition: inProject}.Statement()})
+	pgtest.Prepare(t, append(ours, "ledger_accounts", "ledger_transfers", "ledger_entries", "ledger_balances"), map[string]string{"chargeUsage": chargeUsage, "compareUsage": compareUsage, "chargeStored": chargeStored, "compareStored": compareStored, "repriceStored": repriceStored, "lockTick": lockTick, "selectStoredEvidence": selectStoredEvidence, "entriesInProject": ledger.Subset{Condition: inProject}.Statement()})
 }
 
 func TestStatementsKeepTheirIndexesUnderTheAPIsRole(t *testing.T) {
