@@ -4,13 +4,9 @@ package jobs_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +14,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/failpoint/killtest"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -91,20 +88,12 @@ func TestWebhooksKilledAtEveryPoint(t *testing.T) {
 			if _, err := client.Insert(t.Context(), webhook.DeliverWebhook{Endpoint: id}, nil); err != nil {
 				t.Fatal(err)
 			}
-			hits, killed := filepath.Join(t.TempDir(), "hits"), 0
-			for done := false; !done; {
-				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-				cmd.Env = append(os.Environ(), "PAYMENT_TEST_STEP=webhook", "PAYMENT_TEST_DB="+w.DB.Config().ConnString(), "GPUAAS_FAILPOINT="+point, "GPUAAS_FAILPOINT_LOG="+hits)
-				out, err := cmd.CombinedOutput()
-				var ended *exec.ExitError
-				switch {
-				case err == nil:
-					done = true
-				case errors.As(err, &ended) && ended.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-					killed++
-				default:
-					t.Fatalf("%v\n%s", err, out)
+			child, killed := killtest.New(t, point, "PAYMENT_TEST_STEP=webhook", "PAYMENT_TEST_DB="+w.DB.Config().ConnString()), 0
+			for {
+				if _, dead := child.Run(t.Context(), t); !dead {
+					break
 				}
+				killed++
 			}
 			want := map[string]int{"webhook.after_send": 2}[point]
 			if messages, most := s.counts(); killed != 1 || messages != 5 || most != max(want, 1) {

@@ -12,10 +12,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +27,7 @@ import (
 	"github.com/gpuaas/gpuaas/dev/stripe/control"
 	"github.com/gpuaas/gpuaas/dev/stripe/stripetest"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/failpoint/killtest"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -46,21 +45,15 @@ import (
 // TestMain runs this binary as a server with one job if it was started as one: only a process of
 // its own can be killed.
 func TestMain(m *testing.M) {
-	step := os.Getenv("PAYMENT_TEST_STEP")
-	if step == "" {
-		os.Exit(m.Run())
-	}
-	serve := serveStep
-	switch step {
-	case "webhook":
-		serve = serveWebhooks
-	case "mail":
-		serve = sendMails
-	}
-	if err := serve(context.Background(), step); err != nil {
-		fmt.Fprintln(os.Stderr, step, err)
-		os.Exit(1)
-	}
+	killtest.Main(m, "PAYMENT_TEST_STEP", func(ctx context.Context, step string) error {
+		switch step {
+		case "webhook":
+			return serveWebhooks(ctx, step)
+		case "mail":
+			return sendMails(ctx, step)
+		}
+		return serveStep(ctx, step)
+	})
 }
 
 func serveStep(ctx context.Context, step string) error {
@@ -195,15 +188,14 @@ type killing struct {
 
 	t        *testing.T
 	provider *stripetest.Provider
-	point    string
+	child    *killtest.Child
 	events   string
-	hits     string
 	killed   int
 }
 
 func newKilling(t *testing.T, point string) *killing {
 	t.Helper()
-	k := &killing{Fixture: allocationtest.New(t, 0), t: t, provider: stripetest.Start(t, devstripe.Config{}), point: point, events: t.TempDir(), hits: filepath.Join(t.TempDir(), "hits")}
+	k := &killing{Fixture: allocationtest.New(t, 0), t: t, provider: stripetest.Start(t, devstripe.Config{}), child: killtest.New(t, point), events: t.TempDir()}
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		_ = os.WriteFile(filepath.Join(k.events, fmt.Sprint(time.Now().UnixNano())), body, 0o600)
@@ -216,22 +208,16 @@ func newKilling(t *testing.T, point string) *killing {
 // step runs a step until its process ends by itself, and returns its output.
 func (k *killing) step(ctx context.Context, name string) string {
 	k.t.Helper()
+	k.child.Env = []string{
+		"PAYMENT_TEST_STEP=" + name, "PAYMENT_TEST_DB=" + k.DB.Config().ConnString(), "PAYMENT_TEST_PROVIDER=" + k.provider.URL,
+		"PAYMENT_TEST_TENANT=" + k.Caller.Tenant.String(), "PAYMENT_TEST_USER=" + k.Caller.User.String(), "PAYMENT_TEST_EVENTS=" + k.events,
+	}
 	for {
-		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
-		cmd.Env = append(os.Environ(), "PAYMENT_TEST_STEP="+name, "PAYMENT_TEST_DB="+k.DB.Config().ConnString(), "PAYMENT_TEST_PROVIDER="+k.provider.URL,
-			"PAYMENT_TEST_TENANT="+k.Caller.Tenant.String(), "PAYMENT_TEST_USER="+k.Caller.User.String(), "PAYMENT_TEST_EVENTS="+k.events,
-			"GPUAAS_FAILPOINT="+k.point, "GPUAAS_FAILPOINT_LOG="+k.hits)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		var ended *exec.ExitError
-		switch {
-		case err == nil:
-			return string(out)
-		case errors.As(err, &ended) && ended.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL && ctx.Err() == nil:
-			k.killed++
-		default:
-			k.t.Fatalf("%s: %v\n%s", name, err, out)
+		out, killed := k.child.Run(ctx, k.t)
+		if !killed {
+			return out
 		}
+		k.killed++
 	}
 }
 
@@ -256,7 +242,7 @@ func (k *killing) counts(ctx context.Context, want map[string]int) {
 // killedOnce expects that the point was reached.
 func (k *killing) killedOnce() {
 	k.t.Helper()
-	if text, err := os.ReadFile(k.hits); err != nil || k.killed != 1 || strings.TrimSpace(string(text)) != k.point {
+	if text, err := os.ReadFile(k.child.Hits); err != nil || k.killed != 1 || strings.TrimSpace(string(text)) != k.child.Point {
 		k.t.Errorf("killed %d times at %q: %v", k.killed, text, err)
 	}
 }

@@ -4,14 +4,10 @@ package jobs_test
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +16,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/failpoint/killtest"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/riverjob"
@@ -106,21 +103,12 @@ func TestMailsKilledAtEveryPoint(t *testing.T) {
 			if _, err := client.Insert(t.Context(), mail.SendMail{Source: mail.FromNotification, ID: id}, nil); err != nil {
 				t.Fatal(err)
 			}
-			hits, killed := filepath.Join(t.TempDir(), "hits"), 0
-			for done := false; !done; {
-				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-				cmd.Env = append(os.Environ(), "PAYMENT_TEST_STEP=mail", "PAYMENT_TEST_DB="+w.DB.Config().ConnString(), "MAIL_TEST_PORT="+strconv.Itoa(server.Port),
-					"GPUAAS_FAILPOINT="+point, "GPUAAS_FAILPOINT_LOG="+hits)
-				out, err := cmd.CombinedOutput()
-				var ended *exec.ExitError
-				switch {
-				case err == nil:
-					done = true
-				case errors.As(err, &ended) && ended.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-					killed++
-				default:
-					t.Fatalf("%v\n%s", err, out)
+			child, killed := killtest.New(t, point, "PAYMENT_TEST_STEP=mail", "PAYMENT_TEST_DB="+w.DB.Config().ConnString(), "MAIL_TEST_PORT="+strconv.Itoa(server.Port)), 0
+			for {
+				if _, dead := child.Run(t.Context(), t); !dead {
+					break
 				}
+				killed++
 			}
 			want := map[string]int{"mail.before_send": 1, "mail.after_send": 2}[point]
 			messages, _ := server.Received()

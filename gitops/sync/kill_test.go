@@ -4,15 +4,11 @@ package sync_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"github.com/gpuaas/gpuaas/policies"
 	"log/slog"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/gpuaas/gpuaas/desired"
@@ -23,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/gitops/source"
 	"github.com/gpuaas/gpuaas/gitops/sync"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/failpoint/killtest"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -80,23 +77,13 @@ func TestKillAtEveryPointOfAnApply(t *testing.T) {
 func killed(t *testing.T, point string) {
 	t.Helper()
 	h := setup(t)
-	hits := filepath.Join(t.TempDir(), "hits")
+	child := killtest.New(t, "", "FOLLOW_TEST_DB="+h.db.Config().ConnString(), "FOLLOW_TEST_REPO="+h.repo.path)
 	look := func(arm bool) (dead bool) {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-		cmd.Env = append(os.Environ(), "FOLLOW_TEST_DB="+h.db.Config().ConnString(), "FOLLOW_TEST_REPO="+h.repo.path)
-		if arm {
-			cmd.Env = append(cmd.Env, "GPUAAS_FAILPOINT="+point, "GPUAAS_FAILPOINT_LOG="+hits)
+		if child.Point = ""; arm {
+			child.Point = point
 		}
-		out, err := cmd.CombinedOutput()
-		var ended *exec.ExitError
-		switch {
-		case err == nil:
-			return false
-		case errors.As(err, &ended) && ended.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-			return true
-		}
-		t.Fatalf("%v\n%s", err, out)
-		return false
+		_, dead = child.Run(t.Context(), t)
+		return dead
 	}
 	first := h.repo.commit(skus(10, 1))
 	look(false)
@@ -137,7 +124,7 @@ func killed(t *testing.T, point string) {
 			t.Errorf("%s: %s, want %s", sql, got, want)
 		}
 	}
-	if text, err := os.ReadFile(hits); err != nil || strings.TrimSpace(string(text)) != point {
+	if text, err := os.ReadFile(child.Hits); err != nil || strings.TrimSpace(string(text)) != point {
 		t.Error(fmt.Errorf("killed at %q: %w", text, err))
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/rest/request"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/patience"
 )
 
 // validate checks the request against the contract: unknown query parameters, then the known
@@ -36,7 +36,7 @@ func (s *Chain) validate(c *gin.Context, r *request.Call) error {
 		return err
 	}
 	if r.Op.Stream && c.Request.Body != nil {
-		c.Request.Body = &patientBody{c.Request.Body, http.NewResponseController(c.Writer), s.Clock, time.Time{}}
+		c.Request.Body = &patience.Body{ReadCloser: c.Request.Body, Deadlines: patience.Deadlines{Control: http.NewResponseController(c.Writer), Clock: s.Clock}}
 	}
 	return checkBody(c.Request, r)
 }

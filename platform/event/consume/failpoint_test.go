@@ -4,7 +4,6 @@ package consume
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/failpoint/killtest"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/natsd"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -21,19 +21,11 @@ import (
 )
 
 // TestMain runs this binary as a worker if it was started as one: only a process of its own can be killed.
-func TestMain(m *testing.M) {
-	if os.Getenv("CONSUME_TEST_DB") == "" {
-		os.Exit(m.Run())
-	}
-	if err := work(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func TestMain(m *testing.M) { killtest.Main(m, "CONSUME_TEST_DB", work) }
 
 // work consumes until the process is killed.
-func work(ctx context.Context) error {
-	db, err := pg.Open(ctx, os.Getenv("CONSUME_TEST_DB"), "test", 4)
+func work(ctx context.Context, url string) error {
+	db, err := pg.Open(ctx, url, "test", 4)
 	if err != nil {
 		return err
 	}
@@ -96,8 +88,7 @@ func TestINV26KilledAtEveryPoint(t *testing.T) {
 // worker starts a process that consumes.
 func (b *bundle) worker(env ...string) *exec.Cmd {
 	b.t.Helper()
-	cmd := exec.CommandContext(b.t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), append(env, "CONSUME_TEST_DB="+b.db.Config().ConnString(), "CONSUME_TEST_NATS="+b.nats.URL())...)
+	cmd := killtest.Command(b.t.Context(), append(env, "CONSUME_TEST_DB="+b.db.Config().ConnString(), "CONSUME_TEST_NATS="+b.nats.URL())...)
 	cmd.Stderr = os.Stderr
 	cmd.WaitDelay = time.Second
 	if err := cmd.Start(); err != nil {

@@ -4,17 +4,13 @@ package reseal_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/failpoint/killtest"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -24,16 +20,7 @@ import (
 
 // TestMain runs this binary as a server that seals stored secrets again, if it was started as one: only a process
 // of its own can be killed.
-func TestMain(m *testing.M) {
-	url := os.Getenv("RESEAL_TEST_DB")
-	if url == "" {
-		os.Exit(m.Run())
-	}
-	if err := resealOnce(context.Background(), url); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func TestMain(m *testing.M) { killtest.Main(m, "RESEAL_TEST_DB", resealOnce) }
 
 // opener opens without a test.
 type opener struct{ *envelope.Ring }
@@ -88,20 +75,10 @@ func killedReseal(t *testing.T, point string) {
 	f := newFields(t, "old")
 	s := &identity.Service{DB: pgtest.Scoped(t, b.Pool), Seal: f}
 	_, replies := secrets(t, b, s, 5)
-	hits := filepath.Join(t.TempDir(), "hits")
+	child := killtest.New(t, point, "RESEAL_TEST_DB="+b.Pool.Config().ConnString())
 	run := func() (dead bool) {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-		cmd.Env = append(os.Environ(), "RESEAL_TEST_DB="+b.Pool.Config().ConnString(), "GPUAAS_FAILPOINT="+point, "GPUAAS_FAILPOINT_LOG="+hits)
-		out, err := cmd.CombinedOutput()
-		var ended *exec.ExitError
-		switch {
-		case err == nil:
-			return false
-		case errors.As(err, &ended) && ended.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-			return true
-		}
-		t.Fatalf("%v\n%s", err, out)
-		return false
+		_, dead = child.Run(t.Context(), t)
+		return dead
 	}
 	if !run() {
 		t.Fatal("it was not killed")

@@ -119,7 +119,7 @@ const (
 	replayDeliveries = `UPDATE webhook_deliveries SET status = 'pending', attempts = 0, next_at = now(), updated_at = now() WHERE ` + replayed
 
 	selectOldSecrets = `
-	SELECT id, secret_enc, CASE WHEN previous_until > now() THEN previous_enc END FROM webhook_endpoints
+	SELECT id, ARRAY[secret_enc, CASE WHEN previous_until > now() THEN previous_enc END] FROM webhook_endpoints
 	WHERE (substr(secret_enc, 1, length($1::bytea)) <> $1 OR previous_enc IS NOT NULL AND substr(previous_enc, 1, length($1)) <> $1) AND id > $2
 	ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED`
 

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/envelope"
+	"github.com/gpuaas/gpuaas/internal/envelope/reseal"
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
@@ -31,42 +31,18 @@ func DeleteChunks(ctx context.Context, q pg.Queryer, age time.Duration, most int
 	return tag.RowsAffected(), nil
 }
 
-type sealedKey struct {
-	ID  uuid.UUID
-	Key []byte
+// keys are sealed by the data keys of recordings.
+var keys = reseal.Secrets{
+	What: "the keys of recordings", List: selectOldKeys, Replace: resealKey, Count: countOldKeys,
+	Places: func(id uuid.UUID) []envelope.Place { return []envelope.Place{keyAt(id)} },
 }
 
-// Reseal seals the keys of recordings with the newest data key, in transactions of at most limit rows, and returns their number.
-// A key that does not open stays as it is and is recorded.
-func (s *Service) Reseal(ctx context.Context, id string, limit int) (n int, err error) {
-	for after, done := uuid.Nil, false; !done && err == nil; {
-		err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-			rows, err := pg.List(ctx, tx, "keys of recordings", selectOldKeys, pgx.RowToStructByPos[sealedKey], envelope.Header(id), after, limit)
-			if err != nil {
-				return err
-			}
-			done = len(rows) < limit
-			b := &pgx.Batch{}
-			for _, r := range rows {
-				after = r.ID
-				if key, err := s.Seal.Open(ctx, r.Key, keyAt(r.ID)); err == nil {
-					b.Queue(resealKey, r.ID, s.Seal.Seal(key, keyAt(r.ID)))
-					n++
-				}
-			}
-			return tx.SendBatch(ctx, b).Close()
-		})
-	}
-	if err != nil {
-		return n, fmt.Errorf("sealing the keys of recordings again: %w", err)
-	}
-	return n, nil
+// Reseal seals the keys of recordings with the data key id, in transactions of at most limit rows, and returns their number.
+func (s *Service) Reseal(ctx context.Context, id string, limit int) (int, error) {
+	return keys.Again(ctx, s.DB, s.Seal, id, limit)
 }
 
 // SealedBefore counts the recordings whose key another data key than id has sealed.
-func SealedBefore(ctx context.Context, q pg.Queryer, id string) (n int, err error) {
-	if err = q.QueryRow(ctx, countOldKeys, envelope.Header(id)).Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting the keys of recordings: %w", err)
-	}
-	return n, nil
+func SealedBefore(ctx context.Context, q pg.Queryer, id string) (int, error) {
+	return keys.Before(ctx, q, id)
 }

@@ -30,7 +30,7 @@ const (
 
 	// $1 is the beginning of the envelopes of the newest key.
 	selectOldKeys = `
-	SELECT id, key_enc FROM terminal_recordings WHERE substr(key_enc, 1, length($1::bytea)) <> $1 AND id > $2 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED`
+	SELECT id, ARRAY[key_enc] FROM terminal_recordings WHERE substr(key_enc, 1, length($1::bytea)) <> $1 AND id > $2 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED`
 	resealKey    = `UPDATE terminal_recordings SET key_enc = $2 WHERE id = $1`
 	countOldKeys = `SELECT count(*) FROM terminal_recordings WHERE substr(key_enc, 1, length($1::bytea)) <> $1`
 
