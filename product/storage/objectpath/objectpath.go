@@ -70,10 +70,20 @@ func (p Path) Contains(other Path) bool {
 	return len(other) >= len(p) && slices.Equal(p, other[:len(p)])
 }
 
-// Fold returns the form by which the names of a folder are distinct: names that differ only in upper and lower case, or in
-// the composition of their characters, are one file on some file systems.
+// Fold returns the form by which the names of a folder are distinct: names that differ only in upper and lower case, in the
+// composition of their characters, or in characters that are not displayed, are one file on some file systems.
 func Fold(name string) string {
-	return norm.NFC.String(cases.Fold().String(norm.NFD.String(name)))
+	return norm.NFC.String(cases.Fold().String(norm.NFD.String(displayed(name))))
+}
+
+// displayed returns a name without the characters that change only how others are displayed, such as the selector of coloured emoji.
+func displayed(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+			return -1
+		}
+		return r
+	}, name)
 }
 
 // FoldAll is Fold for each name.
@@ -99,12 +109,15 @@ func check(field, name string) error {
 			return err
 		}
 	}
+	shown := displayed(name)
 	switch {
+	case shown == "":
+		return errs.Invalid(field, "has the name %q, which has no character that is displayed", name).Try("choose another name")
 	case !norm.NFC.IsNormalString(name):
 		return errs.Invalid(field, "has the name %q, which is not in Unicode normalization form C", name).Try("normalize the name")
-	case strings.HasSuffix(name, ".") || strings.HasSuffix(name, " "):
+	case strings.HasSuffix(shown, ".") || strings.HasSuffix(shown, " "):
 		return errs.Invalid(field, "has the name %q, which ends with a dot or a space", name).Try("remove it: some file systems cannot store it")
-	case reserved(name):
+	case reserved(shown):
 		return errs.Invalid(field, "has the name %q, which is a device on Windows", name).Try("choose another name")
 	}
 	return nil
