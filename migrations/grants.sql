@@ -150,6 +150,7 @@ BEGIN
 		('storage_parts',            'rawd', '',    '',     'rd',   '',     ''),
 		('storage_access_keys',      'rawd', '',    '',     'd',    '',     ''), -- and columns below
 		('storage_checks',           '',     '',    '',     'rw',   '',     ''),
+		('storage_history',          '',     '',    '',     'rw',   '',     ''),
 		('storage_faults',           'r',    '',    '',     'rawd', '',     ''),
 
 		('terminal_tokens',          'ra',   '',    '',     'rd',   '',     'rd'), -- the first use deletes a token

@@ -14,9 +14,11 @@ var unsupported = []string{
 	"select", "session", "tagging", "torrent", "versioning", "versions", "website",
 }
 
-// unsupportedHeaders lists the headers whose promise the endpoint would not fulfil: a key of the client, retention, and rights
-// of others.
+// unsupportedHeaders lists the headers whose promise the endpoint would not fulfil: encryption, because whether the object store
+// encrypts is no choice of a request, retention, redirects, and rights of others.
 var unsupportedHeaders = []string{
+	"X-Amz-Server-Side-Encryption", "X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id", "X-Amz-Server-Side-Encryption-Context",
+	"X-Amz-Server-Side-Encryption-Bucket-Key-Enabled", "X-Amz-Website-Redirect-Location",
 	"X-Amz-Server-Side-Encryption-Customer-Algorithm", "X-Amz-Server-Side-Encryption-Customer-Key", "X-Amz-Copy-Source-Server-Side-Encryption-Customer-Algorithm",
 	"X-Amz-Object-Lock-Mode", "X-Amz-Object-Lock-Retain-Until-Date", "X-Amz-Object-Lock-Legal-Hold", "X-Amz-Tagging",
 	"X-Amz-Grant-Read", "X-Amz-Grant-Write", "X-Amz-Grant-Read-Acp", "X-Amz-Grant-Write-Acp", "X-Amz-Grant-Full-Control",
@@ -39,10 +41,9 @@ func (c *call) dispatch() error {
 			return notImplemented(name)
 		}
 	}
-	for _, name := range unsupportedHeaders {
-		if c.r.Header.Get(name) != "" {
-			return notImplemented(name)
-		}
+	hoisted(c.r.Header, q)
+	if err := ineffective(c.r.Header); err != nil {
+		return err
 	}
 	if id := q.Get("versionId"); id != "" && id != "null" {
 		return notImplemented("versionId")

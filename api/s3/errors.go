@@ -4,7 +4,9 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"strings"
 
 	"github.com/gpuaas/gpuaas/api/s3/fault"
 	"github.com/gpuaas/gpuaas/internal/errs"
@@ -13,7 +15,7 @@ import (
 // faults has the codes of S3 for our codes. All others are internal errors.
 var faults = map[errs.Code]fault.Code{
 	errs.StorageObjectNotFound: fault.NoSuchKey,
-	errs.NotFound:              fault.NoSuchKey,
+	errs.NotFound:              fault.NoSuchBucket,
 	errs.StoragePathTraversal:  fault.InvalidArgument,
 	errs.ValidationError:       fault.InvalidArgument,
 	errs.BadRequest:            fault.IncompleteBody,
@@ -61,6 +63,7 @@ func writeFault(w http.ResponseWriter, r *http.Request, e *fault.Error) {
 	for _, name := range []string{"Content-Length", "Content-Range", "Content-Disposition", "Etag", "Last-Modified", "Accept-Ranges", "Repr-Digest", "X-Amz-Checksum-Sha256", "X-Amz-Checksum-Type"} {
 		h.Del(name)
 	}
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return strings.HasPrefix(name, metadataPrefix) })
 	if e.Code == fault.SlowDown || e.Code == fault.ServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}

@@ -44,13 +44,16 @@ type fixture struct {
 	storage  *storage.Service
 	url      *url.URL
 	wait     atomic.Int64 // what the rate limits return
+	unknown  atomic.Int64 // what the limit of addresses returns besides
 	owner    accesskey.Key
 	quota    atomic.Int64
 }
 
 func (f *fixture) ChargeStorage(identity.Caller) time.Duration { return time.Duration(f.wait.Load()) }
 
-func (f *fixture) ChargeAnonymous(*http.Request) time.Duration { return time.Duration(f.wait.Load()) }
+func (f *fixture) ChargeAnonymous(*http.Request) time.Duration {
+	return time.Duration(f.wait.Load() + f.unknown.Load())
+}
 
 func setup(t *testing.T) *fixture {
 	t.Helper()

@@ -9,12 +9,13 @@ import (
 	"github.com/gpuaas/gpuaas/api/s3/fault"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/product/storage"
+	"github.com/gpuaas/gpuaas/product/storage/listing"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
-// listing selects keys: those with a prefix that are greater than after. Keys with a slash behind the prefix are one common
+// keyRange selects keys: those with a prefix that are greater than after. Keys with a slash behind the prefix are one common
 // prefix each where folders is set.
-type listing struct {
+type keyRange struct {
 	prefix, after string
 	folders       bool
 	limit         int
@@ -28,7 +29,7 @@ type entry struct {
 }
 
 // list returns a page of keys in the sequence of their bytes, and whether there are more.
-func (c *call) list(l listing) (page []entry, more bool, err error) {
+func (c *call) list(l keyRange) (page []entry, more bool, err error) {
 	own := c.use.Prefix.String() + "/"
 	switch {
 	case !utf8.ValidString(l.prefix+l.after) || strings.ContainsRune(l.prefix+l.after, 0):
@@ -48,7 +49,7 @@ func (c *call) list(l listing) (page []entry, more bool, err error) {
 	if l.limit == 0 {
 		return nil, false, nil
 	}
-	w := walker{listing: l}
+	w := walker{keyRange: l}
 	err = w.walk(c.ctx(), c.Storage, c.scope())
 	if len(w.page) > l.limit {
 		return w.page[:l.limit], true, err
@@ -62,7 +63,7 @@ func outside() error {
 
 // walker collects a page.
 type walker struct {
-	listing
+	keyRange
 
 	page    []entry
 	pending *entry // a folder, of which it is not known yet whether it is empty
@@ -82,9 +83,9 @@ func (w *walker) walk(ctx context.Context, s *storage.Service, at storage.Scope)
 	if base != "" && base == w.prefix && base > w.after {
 		w.pending = &entry{key: base} // listed only if nothing is in it
 	}
-	q := storage.Query{Folder: folder, Recursive: !w.folders, After: storage.Position{Path: start}, Limit: min(w.limit+2, 1000)}
+	q := listing.Query{Folder: folder, Recursive: !w.folders, After: listing.Position{Path: start}, Limit: min(w.limit+2, 1000)}
 	for {
-		list, err := s.List(ctx, at, q)
+		list, err := listing.Service{Service: s}.List(ctx, at, q)
 		if errs.CodeOf(err) == errs.StorageObjectNotFound {
 			return nil
 		}
@@ -102,7 +103,7 @@ func (w *walker) walk(ctx context.Context, s *storage.Service, at storage.Scope)
 		if len(list) < q.Limit {
 			break
 		}
-		q.After = storage.PositionOf(list[len(list)-1], q)
+		q.After = listing.PositionOf(list[len(list)-1], q)
 	}
 	if w.pending != nil && w.pending.key == base {
 		if w.pending.object, err = s.Stat(ctx, at, folder); err != nil {

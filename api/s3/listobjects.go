@@ -92,7 +92,7 @@ func (c *call) listed(q url.Values, after string, withOwner bool) (out *objectLi
 	case out.EncodingType != "" && out.EncodingType != "url":
 		return nil, "", fault.New(fault.InvalidArgument, "Invalid Encoding Method specified in Request")
 	}
-	page, more, err := c.list(listing{prefix: q.Get("prefix"), after: after, folders: out.Delimiter != "", limit: out.MaxKeys})
+	page, more, err := c.list(keyRange{prefix: q.Get("prefix"), after: after, folders: out.Delimiter != "", limit: out.MaxKeys})
 	if err != nil {
 		return nil, "", err
 	}

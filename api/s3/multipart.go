@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/s3/fault"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/patience"
 	"github.com/gpuaas/gpuaas/product/storage"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 )
@@ -84,7 +85,11 @@ func (c *call) createUpload() error {
 	case folder:
 		return fault.New(fault.InvalidArgument, "A key that ends with a slash is a folder and has no bytes.")
 	}
-	u, err := c.Storage.BeginUpload(c.ctx(), c.scope(), storage.NewUpload{Path: p, MediaType: mediaType(c.r.Header.Get("Content-Type")), Size: -1})
+	m, err := metadataOf(c.r.Header)
+	if err != nil {
+		return err
+	}
+	u, err := c.Storage.BeginUpload(c.ctx(), c.scope(), storage.NewUpload{Path: p, MediaType: mediaType(c.r.Header.Get("Content-Type")), Metadata: m, Size: -1})
 	if err != nil {
 		return err
 	}
@@ -132,23 +137,23 @@ func (c *call) copyPart(u storage.Upload, number int) error {
 	if err := c.may("downloadStorage", false); err != nil {
 		return err
 	}
-	p, o, err := c.source()
-	if err != nil {
+	_, o, err := c.source()
+	switch {
+	case err != nil:
 		return err
+	case o.Type == storage.Folder:
+		return fault.New(fault.InvalidArgument, "A folder has no bytes that a part can have.")
 	}
 	first, size, err := rangeOf(c.r.Header.Get("X-Amz-Copy-Source-Range"), o.Size)
 	if err != nil {
 		return err
 	}
-	_, content, err := c.Storage.Open(c.ctx(), c.scope(), p)
-	if err != nil {
-		return err
-	}
+	content := c.Storage.OpenObject(c.ctx(), o)
 	defer content.Close() //nolint:errcheck // it was read
 	if _, err := content.Seek(first, 0); err != nil {
 		return err
 	}
-	part, err := c.Storage.PutPart(c.ctx(), c.scope(), u.ID, number, &steady{c: c, from: content, left: size}, size, nil)
+	part, err := c.Storage.PutPart(c.ctx(), c.scope(), u.ID, number, &steady{patience.Deadlines{Control: http.NewResponseController(c.w), Clock: c.Clock}, content, size}, size, nil)
 	if err != nil {
 		return uploadFault(err, fault.NoSuchUpload)
 	}
@@ -200,7 +205,8 @@ func (c *call) completeUpload(u storage.Upload) error {
 	if err := c.read(&wanted); err != nil {
 		return err
 	}
-	if err := c.mayComplete(u); err != nil {
+	condition, err := conditionOf(c.r.Header)
+	if err != nil {
 		return err
 	}
 	parts := make([]storage.Part, 0, len(wanted.Parts))
@@ -216,7 +222,7 @@ func (c *call) completeUpload(u storage.Upload) error {
 		return fault.New(fault.MalformedXML, "You must specify at least one part")
 	}
 	_ = http.NewResponseController(c.w).SetWriteDeadline(c.Clock.Now().Add(completeWithin)) // an HTTP/1.0 writer has none
-	o, _, err := c.Storage.CompleteUpload(c.ctx(), c.scope(), u.ID, parts)
+	o, _, err := c.Storage.CompleteUpload(c.ctx(), c.scope(), u.ID, storage.Completion{Parts: parts, If: condition})
 	switch {
 	case errs.CodeOf(err) == errs.ValidationError:
 		return fault.New(fault.EntityTooSmall, "Your proposed upload is smaller than the minimum allowed object size.").Because(err)
@@ -224,23 +230,6 @@ func (c *call) completeUpload(u storage.Upload) error {
 		return uploadFault(err, fault.InvalidPart)
 	}
 	return c.reply(completed{NS: namespace, Location: "/" + c.bucket + "/" + c.key, Bucket: c.bucket, Key: c.key, ETag: etagOf(o)})
-}
-
-// mayComplete compares the preconditions, which S3 clients state at the end of an upload.
-func (c *call) mayComplete(u storage.Upload) error {
-	condition, err := conditionOf(c.r.Header)
-	if err != nil || condition == (storage.Condition{}) || u.State == storage.Completed {
-		return err
-	}
-	o, err := c.Storage.Stat(c.ctx(), c.scope(), u.Path)
-	exists := err == nil
-	if err != nil && errs.CodeOf(err) != errs.StorageObjectNotFound {
-		return err
-	}
-	if condition.Absent && exists || condition.ETag != "" && (!exists || condition.ETag != "*" && condition.ETag != o.ETag()) {
-		return preconditionFailed()
-	}
-	return nil
 }
 
 func (c *call) abortUpload(u storage.Upload) error {

@@ -94,6 +94,7 @@ func (c *call) getObject() error {
 func (c *call) showFolder(o storage.Object) {
 	h := c.w.Header()
 	attachment.SetHeaders(h, o)
+	showMetadata(h, o.Metadata)
 	h.Set("Content-Type", "application/x-directory")
 	h.Set("ETag", etagOf(o))
 	h.Set("Last-Modified", o.UpdatedAt.UTC().Format(http.TimeFormat))
@@ -111,6 +112,7 @@ func (c *call) send(p objectpath.Path, q url.Values) error {
 	defer content.Close() //nolint:errcheck // it was read
 	h := c.w.Header()
 	attachment.SetHeaders(h, o)
+	showMetadata(h, o.Metadata)
 	h.Set("ETag", etagOf(o))
 	override(h, q)
 	r := c.r.Clone(c.ctx())

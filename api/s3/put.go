@@ -3,6 +3,7 @@ package s3
 import (
 	"encoding/xml"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -52,6 +53,9 @@ func (c *call) putObject() error {
 	if f.If, err = conditionOf(c.r.Header); err != nil {
 		return err
 	}
+	if f.Metadata, err = metadataOf(c.r.Header); err != nil {
+		return err
+	}
 	body, err := c.body()
 	if err != nil {
 		return err
@@ -90,10 +94,14 @@ func (c *call) putFolder(p objectpath.Path) error {
 	if body.Size > 0 {
 		return fault.New(fault.InvalidArgument, "A key that ends with a slash is a folder and has no bytes.")
 	}
+	m, err := metadataOf(c.r.Header)
+	if err != nil {
+		return err
+	}
 	if err := drain(body); err != nil {
 		return err
 	}
-	o, err := c.folder(p)
+	o, err := c.folder(p, m)
 	if err != nil {
 		return err
 	}
@@ -102,12 +110,16 @@ func (c *call) putFolder(p objectpath.Path) error {
 	return nil
 }
 
-func (c *call) folder(p objectpath.Path) (storage.Object, error) {
+// folder creates a folder, or gives one that exists other metadata.
+func (c *call) folder(p objectpath.Path, m storage.Metadata) (storage.Object, error) {
 	o, err := c.Storage.CreateFolder(c.ctx(), c.change(), p)
 	if errs.CodeOf(err) == errs.AlreadyExists && o.Type == storage.Folder {
-		return o, nil
+		err = nil
 	}
-	return o, err
+	if err != nil || maps.Equal(o.Metadata, m) {
+		return o, err
+	}
+	return c.Storage.SetMetadata(c.ctx(), c.change(), p, m)
 }
 
 type copyResult struct {
@@ -134,14 +146,23 @@ func (c *call) copyObject() error {
 	if err != nil {
 		return err
 	}
+	changed, err := c.described()
+	if err != nil {
+		return err
+	}
 	var o storage.Object
 	switch {
+	case changed == nil && from.String() == to.String():
+		return fault.New(fault.InvalidRequest, "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata.")
 	case folder != (source.Type == storage.Folder):
 		return fault.New(fault.InvalidArgument, "Only a folder can become a folder.")
 	case folder:
-		o, err = c.folder(to)
+		if changed == nil {
+			changed = &storage.Described{Metadata: source.Metadata}
+		}
+		o, err = c.folder(to, changed.Metadata)
 	default:
-		o, err = c.Storage.Copy(c.ctx(), c.change(), from, to, condition)
+		o, err = c.Storage.Copy(c.ctx(), c.change(), storage.NewCopy{From: from, To: to, FromIf: c.sameSource(source), If: condition, Changed: changed})
 	}
 	if err != nil {
 		return err
@@ -175,6 +196,16 @@ func (c *call) source() (objectpath.Path, storage.Object, error) {
 		return nil, o, fault.New(fault.NoSuchKey, "The specified key does not exist.")
 	}
 	return p, o, c.sourceCondition(o)
+}
+
+// sameSource is the condition that the original still has the bytes for which its preconditions were true.
+func (c *call) sameSource(o storage.Object) storage.Condition {
+	for name := range c.r.Header {
+		if strings.HasPrefix(name, "X-Amz-Copy-Source-If-") {
+			return storage.Condition{ETag: o.ETag()}
+		}
+	}
+	return storage.Condition{}
 }
 
 func (c *call) sourceCondition(o storage.Object) error {

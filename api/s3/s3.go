@@ -19,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/s3/sigv4"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/patience"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/storage"
@@ -71,8 +72,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := newRequestID()
 	w.Header().Set("X-Amz-Request-Id", id)
 	w.Header().Set("Server", "gpuaas")
-	out := &patientWriter{ResponseWriter: w, clock: s.Clock}
-	r.Body = &patientBody{ReadCloser: r.Body, control: http.NewResponseController(w), clock: s.Clock}
+	deadlines := patience.Deadlines{Control: http.NewResponseController(w), Clock: s.Clock}
+	out := &patientWriter{ResponseWriter: w, deadlines: deadlines}
+	r.Body = &patience.Body{ReadCloser: r.Body, Deadlines: deadlines}
 	defer s.recover(out, r)
 	if err := s.serve(out, r, id); err != nil {
 		s.fail(out, r, err)
@@ -103,9 +105,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, id string) error 
 	}
 	c, err := s.authenticate(r)
 	if err != nil {
-		if s.Limits.ChargeAnonymous(r) > 0 {
-			return slowDown()
-		}
 		return err
 	}
 	c.w, c.caller.CorrelationID, c.caller.Client = w, id, request.Client(r)
@@ -127,29 +126,50 @@ func slowDown() error {
 	return fault.New(fault.SlowDown, "Please reduce your request rate.")
 }
 
-// authenticate verifies the signature of a request.
+// authenticate verifies the signature of a request. A request is charged to its address before the database is searched for a
+// key that has not been found lately, and after any other failure.
 func (s *Server) authenticate(r *http.Request) (*call, error) {
 	c := &call{Server: s}
 	var err error
-	if c.signature, err = sigv4.Parse(r); err != nil {
-		return nil, err
+	if c.signature, err = sigv4.Parse(r); err == nil {
+		err = c.signature.Fresh(s.Clock.Now(), s.Region, AnyRegion)
 	}
-	if err := c.signature.Fresh(s.Clock.Now(), s.Region, AnyRegion); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, s.charged(r, err)
 	}
-	c.use, err = s.Keys.Find(r.Context(), c.signature.KeyID)
-	switch code := errs.CodeOf(err); {
-	case err == nil:
-	case code == errs.NotFound:
-		return nil, fault.New(fault.InvalidAccessKeyID, "The AWS access key Id you provided does not exist in our records.").Because(err)
-	case code == errs.Forbidden:
-		return nil, fault.New(fault.AccessDenied, "Who created this access key has no rights in the project any more.").Because(err)
-	default:
-		return nil, err
+	found := s.Keys.FoundLately(c.signature.KeyID)
+	if !found {
+		if err := s.charged(r, nil); err != nil {
+			return nil, err
+		}
 	}
-	c.caller = c.use.Caller
-	c.chain, err = c.signature.Verify(r, c.use.Secret)
-	return c, err
+	if c.use, err = s.Keys.Find(r.Context(), c.signature.KeyID); err == nil {
+		c.caller = c.use.Caller
+		c.chain, err = c.signature.Verify(r, c.use.Secret)
+	}
+	if err != nil && found {
+		return nil, s.charged(r, keyFault(err))
+	}
+	return c, keyFault(err)
+}
+
+// charged charges a request to its address. It returns the error of the limit, or the given one.
+func (s *Server) charged(r *http.Request, otherwise error) error {
+	if s.Limits.ChargeAnonymous(r) > 0 {
+		return slowDown()
+	}
+	return otherwise
+}
+
+// keyFault gives the failures of the search for a key their codes.
+func keyFault(err error) error {
+	switch errs.CodeOf(err) { //nolint:exhaustive // the others are those of every request
+	case errs.NotFound:
+		return fault.New(fault.InvalidAccessKeyID, "The AWS access key Id you provided does not exist in our records.").Because(err)
+	case errs.Forbidden:
+		return fault.New(fault.AccessDenied, "Who created this access key has no rights in the project any more.").Because(err)
+	}
+	return err
 }
 
 // nameOf returns the bucket and the key of a request, which are in the path, or the bucket is in the domain name.

@@ -258,7 +258,7 @@ var sealing = map[string]func(context.Context, pg.Queryer, *keystore.Keys) (int,
 		if err != nil {
 			return 0, err
 		}
-		secrets, err := accesskey.SealedBefore(ctx, q, keys.Fields.Newest(), false)
+		secrets, err := accesskey.SealedBefore(ctx, q, keys.Fields.Newest())
 		return n + secrets, err
 	},
 	keystore.PurposeWebhooks: func(ctx context.Context, q pg.Queryer, keys *keystore.Keys) (int, error) {
@@ -268,7 +268,7 @@ var sealing = map[string]func(context.Context, pg.Queryer, *keystore.Keys) (int,
 		return recording.SealedBefore(ctx, q, keys.Recordings.Newest())
 	},
 	keystore.PurposeMounts: func(ctx context.Context, q pg.Queryer, keys *keystore.Keys) (int, error) {
-		return accesskey.SealedBefore(ctx, q, keys.Mounts.Newest(), true)
+		return accesskey.MountsSealedBefore(ctx, q, keys.Mounts.Newest())
 	},
 }
 

@@ -34,6 +34,7 @@ var unaudited = map[string]string{
 	"product/storage Copy":         "as uploadStorage",
 	"product/storage CreateFolder": "as uploadStorage",
 	"product/storage Rename":       "as uploadStorage",
+	"product/storage SetMetadata":  "as uploadStorage",
 	"mintServiceAccountToken":      "mints from a credential whose making was audited, and changes nothing but the time of its last use",
 }
 

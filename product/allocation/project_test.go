@@ -58,6 +58,16 @@ func TestAProjectIsClosedWhenNothingLivesInIt(t *testing.T) {
 		t.Errorf("with a file: %s", got)
 	}
 	setFiles(0)
+	if _, err := w.DB.Exec(t.Context(), `INSERT INTO storage_uploads (id, org_id, project_id, path, media_type, if_absent, if_match, handle, created_by, expires_at)
+		VALUES (gen_random_uuid(), $1, $2, 'f', '', false, '', 'h', 'u', now() + interval '1 hour')`, c.Tenant, c.Project); err != nil {
+		t.Fatal(err)
+	}
+	if got := shut(c, 1); got != errs.ProjectNotEmpty {
+		t.Errorf("with an upload without a size: %s", got)
+	}
+	if _, err := w.DB.Exec(t.Context(), `UPDATE storage_uploads SET state = 'aborted'`); err != nil {
+		t.Fatal(err)
+	}
 	if got := shut(c, 3); got != errs.VersionMismatch {
 		t.Errorf("an old version: %s", got)
 	}

@@ -75,12 +75,12 @@ func (s *Service) left(ctx context.Context, tx pgx.Tx, id ids.Tenant) (map[strin
 	if live > 0 {
 		left["allocations"] = live
 	}
-	objects, bytes, err := s.Storage.Stored(ctx, tx, id)
+	files, err := s.Storage.Remaining(ctx, tx, id)
 	if err != nil {
 		return nil, err
 	}
-	if objects > 0 || bytes > 0 {
-		left["stored_objects"], left["stored_bytes"] = objects, bytes
+	if files != (storage.Remaining{}) {
+		left["stored_objects"], left["stored_bytes"], left["open_uploads"] = files.Objects, files.Bytes, files.Uploads
 	}
 	owing, err := s.Metering.Owing(ctx, tx, id)
 	if err != nil {

@@ -39,7 +39,7 @@ func scanScope(row pgx.CollectableRow) (at Scope, err error) {
 // with a later batch.
 func (s *Service) purge(ctx context.Context, at Scope) error {
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if _, err := s.lock(ctx, tx, at, nil); err != nil {
+		if err := s.lockClosed(ctx, tx, at); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, trashChildren, at.Project, cleanupBatch); err != nil {
@@ -89,11 +89,11 @@ func scanReservation(row pgx.CollectableRow) (r reservation, err error) {
 }
 
 // collect deletes the backend object of a reservation that has ended. No copy can begin to use it: it would need a file that
-// has it.
+// has it. A backend object that a lost part of the history may have made a file stays.
 func (s *Service) collect(ctx context.Context, at Scope, key uuid.UUID) error {
 	unused := false
 	err := pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if _, err := s.lock(ctx, tx, at, nil); err != nil {
+		if err := s.lockClosed(ctx, tx, at); err != nil {
 			return err
 		}
 		var bytes int64

@@ -16,6 +16,7 @@ type expired struct {
 	at    Scope
 	blob  blob.Upload
 	state State
+	known bool // the database has the whole history of the upload
 }
 
 // EndUploads removes uploads that have expired, with their reservations, parts and backend objects.
@@ -38,12 +39,12 @@ func (s *Service) EndUploads(ctx context.Context) error {
 }
 
 func scanExpired(row pgx.CollectableRow) (u expired, err error) {
-	err = row.Scan(&u.blob.ID, &u.at.Tenant, &u.at.Project, &u.blob.Handle, &u.state)
+	err = row.Scan(&u.blob.ID, &u.at.Tenant, &u.at.Project, &u.blob.Handle, &u.state, &u.known)
 	return u, err
 }
 
 // endUpload repeats the abort of an upload that was aborted already: its process may have been killed in between, and a
-// completion may have joined the parts at the same time.
+// completion may have joined the parts at the same time. What is not known stays in the object store.
 func (s *Service) endUpload(ctx context.Context, u expired) error {
 	if u.state == Open {
 		open, err := s.expire(ctx, u)
@@ -51,7 +52,7 @@ func (s *Service) endUpload(ctx context.Context, u expired) error {
 			return err
 		}
 	}
-	if u.state != Completed {
+	if u.state != Completed && u.known {
 		if err := errors.Join(s.Blobs.Abort(ctx, u.blob), s.Blobs.Delete(ctx, u.blob.ID)); err != nil {
 			return err
 		}
@@ -62,7 +63,7 @@ func (s *Service) endUpload(ctx context.Context, u expired) error {
 
 func (s *Service) expire(ctx context.Context, u expired) (open bool, err error) {
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if _, err := s.lock(ctx, tx, u.at, nil); err != nil {
+		if err := s.lockClosed(ctx, tx, u.at); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, expireUpload, u.blob.ID)

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// completingFor is the least time that a completion has left, and its repetitions.
+	// completingFor is the least time that a completion has left, and its repetitions until the upload would have expired.
 	completingFor = 24 * time.Hour
 	// abortedFor is the time in which an abort can be repeated. The cleanup job then repeats it in the object store.
 	abortedFor = time.Hour
@@ -30,21 +30,26 @@ const (
 	hashStep = 1 << 30
 )
 
-// CompleteUpload joins the parts that have arrived to a file, which is visible as a whole or not at all. parts selects them
-// where the upload has announced no size; nil means all. Where a SHA-256 was announced, the method reads the file once before
+// Completion describes the end of an upload.
+type Completion struct {
+	Parts []Part    // where the upload has announced no size; nil means all
+	If    Condition // besides that of the upload. A repetition does not compare it
+}
+
+// CompleteUpload joins the parts that have arrived to a file, which is visible as a whole or not at all. Where a SHA-256 was announced, the method reads the file once before
 // it is visible; a repetition continues where an earlier call has ended. A part that is being sent is not included: its
 // request fails, or the completion does if the part has replaced another one. created is false for a replaced file.
-func (s *Service) CompleteUpload(ctx context.Context, at Scope, id uuid.UUID, parts []Part) (o Object, created bool, err error) {
-	r, err := s.complete(ctx, at, id, parts, keyed[Uploaded]{})
+func (s *Service) CompleteUpload(ctx context.Context, at Scope, id uuid.UUID, c Completion) (o Object, created bool, err error) {
+	r, err := s.complete(ctx, at, id, c, keyed[Uploaded]{})
 	return r.Object, r.Created, err
 }
 
 // Complete is CompleteUpload for a request that may be repeated.
-func (s *Service) Complete(ctx context.Context, ch identity.Change[Uploaded], id uuid.UUID, parts []Part) (Uploaded, error) {
-	return s.complete(ctx, ScopeOf(ch.Caller), id, parts, keyed[Uploaded]{s.Identity, &ch})
+func (s *Service) Complete(ctx context.Context, ch identity.Change[Uploaded], id uuid.UUID, c Completion) (Uploaded, error) {
+	return s.complete(ctx, ScopeOf(ch.Caller), id, c, keyed[Uploaded]{s.Identity, &ch})
 }
 
-func (s *Service) complete(ctx context.Context, at Scope, id uuid.UUID, parts []Part, k keyed[Uploaded]) (r Uploaded, err error) {
+func (s *Service) complete(ctx context.Context, at Scope, id uuid.UUID, c Completion, k keyed[Uploaded]) (r Uploaded, err error) {
 	u, err := s.UploadOf(ctx, at, id)
 	if err != nil {
 		return r, err
@@ -52,7 +57,7 @@ func (s *Service) complete(ctx context.Context, at Scope, id uuid.UUID, parts []
 	if u.result != nil {
 		return *u.result, nil
 	}
-	if r, err = s.joinAndFinish(ctx, at, u, parts, k); err == nil {
+	if r, err = s.joinAndFinish(ctx, at, u, c, k); err == nil {
 		return r, nil
 	}
 	// Another request may have completed it meanwhile, which ends what this one needs.
@@ -62,11 +67,11 @@ func (s *Service) complete(ctx context.Context, at Scope, id uuid.UUID, parts []
 	return r, err
 }
 
-func (s *Service) joinAndFinish(ctx context.Context, at Scope, u Upload, parts []Part, k keyed[Uploaded]) (r Uploaded, err error) {
-	if err := s.MayUpload(ctx, at, NewFile{Path: u.Path, Size: u.Size, If: u.If}); err != nil {
+func (s *Service) joinAndFinish(ctx context.Context, at Scope, u Upload, c Completion, k keyed[Uploaded]) (r Uploaded, err error) {
+	if err := s.MayUpload(ctx, at, NewFile{Path: u.Path, Size: u.Size, If: u.If}, c.If); err != nil {
 		return r, err
 	}
-	size, err := s.join(ctx, u, parts)
+	size, err := s.join(ctx, u, c.Parts, s.Limits(at.Tenant, at.Project).UploadLife)
 	if err != nil {
 		return r, err
 	}
@@ -76,18 +81,18 @@ func (s *Service) joinAndFinish(ctx context.Context, at Scope, u Upload, parts [
 			return r, s.afterVerify(ctx, at, u, err)
 		}
 	}
-	return s.finish(ctx, at, u, size, k)
+	return s.finish(ctx, at, u, size, c.If, k)
 }
 
 // join makes the backend object, and returns its size.
-func (s *Service) join(ctx context.Context, u Upload, given []Part) (int64, error) {
+func (s *Service) join(ctx context.Context, u Upload, given []Part, life time.Duration) (int64, error) {
 	chosen, err := s.choose(ctx, u, given)
 	if err != nil {
 		return 0, err
 	}
 	// A repetition after a crash joins the same parts: another request with equal bytes may be in progress.
 	b := &pgx.Batch{}
-	b.Queue(extendUpload, u.ID, completingFor)
+	b.Queue(extendUpload, u.ID, completingFor, life)
 	if err := s.DB.SendBatch(ctx, b).Close(); err != nil {
 		return 0, fmt.Errorf("completing the upload %s: %w", u.ID, err)
 	}
@@ -224,7 +229,7 @@ func (s *Service) afterVerify(ctx context.Context, at Scope, u Upload, err error
 }
 
 // finish makes the backend object a file, and stores the result in the same transaction.
-func (s *Service) finish(ctx context.Context, at Scope, u Upload, size int64, k keyed[Uploaded]) (r Uploaded, err error) {
+func (s *Service) finish(ctx context.Context, at Scope, u Upload, size int64, c Condition, k keyed[Uploaded]) (r Uploaded, err error) {
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
 		if err := k.claim(ctx, tx); err != nil {
 			return err
@@ -241,13 +246,19 @@ func (s *Service) finish(ctx context.Context, at Scope, u Upload, size int64, k 
 			r = *now.result
 			return k.end(ctx, tx, r)
 		}
-		f := NewFile{Path: u.Path, MediaType: u.MediaType, Size: size, SHA256: u.SHA256, If: u.If}
+		if _, err := w.writable(c); err != nil {
+			return err
+		}
+		// Before anything is metered, because a part that is being stored may have locked its row.
+		if _, err := tx.Exec(ctx, deleteParts, u.ID); err != nil {
+			return err
+		}
+		f := NewFile{Path: u.Path, MediaType: u.MediaType, Size: size, SHA256: u.SHA256, Metadata: u.Metadata, If: u.If}
 		if r.Object, r.Created, err = s.useObject(ctx, tx, at, w, u.ID, f); err != nil {
 			return err
 		}
 		b := &pgx.Batch{}
 		b.Queue(finishUpload, u.ID, r)
-		b.Queue(deleteParts, u.ID)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
@@ -277,7 +288,7 @@ func (s *Service) abort(ctx context.Context, at Scope, id uuid.UUID, k keyed[Upl
 		if err = k.claim(ctx, tx); err != nil {
 			return err
 		}
-		if _, err = s.lock(ctx, tx, at, nil); err != nil {
+		if err = s.lockClosed(ctx, tx, at); err != nil {
 			return err
 		}
 		if u, err = uploadOf(ctx, tx, selectAny, at, id); err != nil {

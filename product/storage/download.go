@@ -20,7 +20,12 @@ func (s *Service) Open(ctx context.Context, at Scope, p objectpath.Path) (Object
 	case o.Type == Folder:
 		return o, nil, errs.New(errs.Conflict, "%q is a folder", p).At("path").Try("download a file")
 	}
-	return o, blob.NewReader(ctx, s.Blobs, o.Key, o.Size), nil
+	return o, s.OpenObject(ctx, o), nil
+}
+
+// OpenObject returns the bytes that a file had when it was read. Another file may be at its path meanwhile.
+func (s *Service) OpenObject(ctx context.Context, o Object) *blob.Reader {
+	return blob.NewReader(ctx, s.Blobs, o.Key, o.Size)
 }
 
 // SignedDownload returns a URL of the object store for a file, or false where the server transports the bytes itself.

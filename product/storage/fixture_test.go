@@ -22,6 +22,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/blob/files"
 	"github.com/gpuaas/gpuaas/product/storage/check"
+	"github.com/gpuaas/gpuaas/product/storage/listing"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
@@ -56,6 +57,8 @@ func setupWith(t testing.TB, store blob.Store) *fixture {
 	f.api = &storage.Service{DB: api, Identity: &identity.Service{DB: api}, Blobs: store, Naming: ids.DefaultNaming, Limits: limits}
 	f.work = &storage.Service{DB: pgtest.As(t, f.db, "gpuaas_work"), Blobs: store, Naming: ids.DefaultNaming, Limits: limits}
 	f.caller = identity.Caller{Tenant: ids.New[ids.Tenant](), Project: ids.New[ids.Project](), User: ids.New[ids.User](), CorrelationID: "test"}
+	f.insertProject()
+	f.knownSince("3 hours")
 	return f
 }
 
@@ -63,7 +66,21 @@ func setupWith(t testing.TB, store blob.Store) *fixture {
 func (f *fixture) other(tenant ids.Tenant) *fixture {
 	o := *f
 	o.caller.Tenant, o.caller.Project = tenant, ids.New[ids.Project]()
+	o.insertProject()
 	return &o
+}
+
+// knownSince makes the database know its history since some time ago.
+func (f *fixture) knownSince(ago string) {
+	f.t.Helper()
+	f.exec(`SELECT storage_known_since()`)
+	f.exec(`UPDATE storage_history SET written_by = pg_current_xact_id(), since = now() - $1::interval`, ago)
+}
+
+func (f *fixture) insertProject() {
+	f.t.Helper()
+	f.exec(`INSERT INTO tenants (id, name) VALUES ($1, $2) ON CONFLICT DO NOTHING`, f.caller.Tenant, f.caller.Tenant.String())
+	f.exec(`INSERT INTO projects (id, org_id, name) VALUES ($1, $2, $3)`, f.caller.Project, f.caller.Tenant, f.caller.Project.String())
 }
 
 // abortForgotten does the work of its job.
@@ -115,7 +132,7 @@ func (f *fixture) rename(from, to string) error {
 }
 
 func (f *fixture) copy(from, to string) error {
-	_, err := f.api.Copy(f.ctx(), f.change(), path(from), path(to), storage.Condition{})
+	_, err := f.api.Copy(f.ctx(), f.change(), storage.NewCopy{From: path(from), To: path(to)})
 	return err
 }
 
@@ -135,9 +152,9 @@ func (f *fixture) read(at string) (string, error) {
 // list returns all that is below a folder, in pages of n.
 func (f *fixture) list(at string, recursive bool, n int) (all []string) {
 	f.t.Helper()
-	q := storage.Query{Folder: path(at), Recursive: recursive, Limit: n}
+	q := listing.Query{Folder: path(at), Recursive: recursive, Limit: n}
 	for {
-		page, err := f.api.List(f.ctx(), f.scope(), q)
+		page, err := listing.Service{Service: f.api}.List(f.ctx(), f.scope(), q)
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -151,7 +168,7 @@ func (f *fixture) list(at string, recursive bool, n int) (all []string) {
 		if len(page) < n {
 			return all
 		}
-		q.After = storage.PositionOf(page[n-1], q)
+		q.After = listing.PositionOf(page[n-1], q)
 	}
 }
 
@@ -164,9 +181,9 @@ func (f *fixture) usage() storage.Usage {
 	return u
 }
 
-func (f *fixture) exec(sql string) {
+func (f *fixture) exec(sql string, args ...any) {
 	f.t.Helper()
-	if _, err := f.db.Exec(f.ctx(), sql); err != nil {
+	if _, err := f.db.Exec(f.ctx(), sql, args...); err != nil {
 		f.t.Fatal(err)
 	}
 }

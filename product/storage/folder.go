@@ -61,6 +61,19 @@ func (s *Service) CreateFolder(ctx context.Context, ch identity.Change[Object], 
 	})
 }
 
+// SetMetadata replaces the metadata of a file or folder.
+func (s *Service) SetMetadata(ctx context.Context, ch identity.Change[Object], p objectpath.Path, m Metadata) (Object, error) {
+	return s.apply(ctx, ch, p, func(tx pgx.Tx, _ Scope, w walked) (Object, error) {
+		o, err := w.read()
+		if err != nil {
+			return o, err
+		}
+		o.Metadata, o.UpdatedAt = m, s.Clock.Now()
+		_, err = tx.Exec(ctx, setMetadata, o.ID, m.orEmpty())
+		return o, err
+	})
+}
+
 // Rename moves a file, or a folder with all that is below it. It changes one row.
 func (s *Service) Rename(ctx context.Context, ch identity.Change[Object], from, to objectpath.Path, c Condition) (Object, error) {
 	return s.apply(ctx, ch, from, func(tx pgx.Tx, at Scope, w walked) (Object, error) {
@@ -127,25 +140,45 @@ func fits(o Object, to objectpath.Path) error {
 	return nil
 }
 
+// NewCopy describes a copy of a file.
+type NewCopy struct {
+	From, To objectpath.Path
+	FromIf   Condition // of the original
+	If       Condition // of what the copy replaces
+	Changed  *Described
+}
+
+// Described is how a copy differs from its original: without it they have the same media type and metadata.
+type Described struct {
+	MediaType string
+	Metadata  Metadata
+}
+
 // Copy copies a file: the copy has the backend object of its original, and counts with its bytes like any other file.
-func (s *Service) Copy(ctx context.Context, ch identity.Change[Object], from, to objectpath.Path, c Condition) (Object, error) {
-	return s.apply(ctx, ch, from, func(tx pgx.Tx, at Scope, w walked) (Object, error) {
+func (s *Service) Copy(ctx context.Context, ch identity.Change[Object], n NewCopy) (Object, error) {
+	return s.apply(ctx, ch, n.From, func(tx pgx.Tx, at Scope, w walked) (Object, error) {
 		original, err := w.read()
 		switch {
 		case err != nil:
 			return original, err
 		case original.Type == Folder:
-			return original, errs.New(errs.Conflict, "%q is a folder", from).At("from").Try("copy its files one by one")
+			return original, errs.New(errs.Conflict, "%q is a folder", n.From).At("from").Try("copy its files one by one")
 		}
-		dest, err := walk(ctx, tx, at, to)
+		if err := n.FromIf.check(original, true); err != nil {
+			return original, err
+		}
+		dest, err := walk(ctx, tx, at, n.To)
 		if err != nil {
 			return original, err
 		}
-		old, err := dest.writable(c)
+		old, err := dest.writable(n.If)
 		if err != nil {
 			return original, err
 		}
-		o := Object{Key: original.Key, Size: original.Size, SHA256: original.SHA256, MediaType: original.MediaType}
+		o := Object{Key: original.Key, Size: original.Size, SHA256: original.SHA256, MediaType: original.MediaType, Metadata: original.Metadata}
+		if n.Changed != nil {
+			o.MediaType, o.Metadata = n.Changed.MediaType, n.Changed.Metadata
+		}
 		return o, s.putFile(ctx, tx, at, dest, old, &o, change{})
 	})
 }

@@ -5,12 +5,8 @@ package storage_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/failpoint/killtest"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -28,16 +25,7 @@ import (
 
 // TestMain runs this binary as a server that does one step, if it was started as one: only a process of its own can be
 // killed.
-func TestMain(m *testing.M) {
-	step := os.Getenv("STORAGE_TEST_STEP")
-	if step == "" {
-		os.Exit(m.Run())
-	}
-	if err := runStep(context.Background(), step); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-}
+func TestMain(m *testing.M) { killtest.Main(m, "STORAGE_TEST_STEP", runStep) }
 
 func runStep(ctx context.Context, step string) error {
 	db, err := pg.Open(ctx, os.Getenv("STORAGE_TEST_DB"), "test", 2)
@@ -148,21 +136,11 @@ func killedStep(t *testing.T, point, step, after string, repeat bool) {
 		}
 		f.exec(`UPDATE storage_objects SET purge_at = now() WHERE purge_at IS NOT NULL`)
 	}
-	hits := filepath.Join(t.TempDir(), "hits")
+	child := killtest.New(t, point, "STORAGE_TEST_STEP="+step, "STORAGE_TEST_DB="+f.db.Config().ConnString(), "STORAGE_TEST_DIR="+dir, "STORAGE_TEST_UPLOAD="+u.ID.String(),
+		"STORAGE_TEST_TENANT="+f.caller.Tenant.String(), "STORAGE_TEST_PROJECT="+f.caller.Project.String())
 	run := func() (dead bool) {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
-		cmd.Env = append(os.Environ(), "STORAGE_TEST_STEP="+step, "STORAGE_TEST_DB="+f.db.Config().ConnString(), "STORAGE_TEST_DIR="+dir, "STORAGE_TEST_UPLOAD="+u.ID.String(),
-			"STORAGE_TEST_TENANT="+f.caller.Tenant.String(), "STORAGE_TEST_PROJECT="+f.caller.Project.String(), "GPUAAS_FAILPOINT="+point, "GPUAAS_FAILPOINT_LOG="+hits)
-		out, err := cmd.CombinedOutput()
-		var ended *exec.ExitError
-		switch {
-		case err == nil:
-			return false
-		case errors.As(err, &ended) && ended.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL:
-			return true
-		}
-		t.Fatalf("%v\n%s", err, out)
-		return false
+		_, dead = child.Run(t.Context(), t)
+		return dead
 	}
 	if !run() {
 		t.Fatal("it was not killed")

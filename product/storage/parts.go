@@ -28,6 +28,7 @@ type NewUpload struct {
 	// PartSize is that of each part but the last. 0: the server chooses it, or any with an unknown size.
 	PartSize int64
 	SHA256   []byte // nil: not compared
+	Metadata Metadata
 	If       Condition
 }
 
@@ -49,6 +50,7 @@ type Upload struct {
 	Size      int64 // negative: not known
 	PartSize  int64 // 0: any
 	SHA256    []byte
+	Metadata  Metadata
 	If        Condition
 	State     State
 	CreatedBy string
@@ -118,7 +120,7 @@ func (s *Service) begin(ctx context.Context, at Scope, n NewUpload, k keyed[Uplo
 		return u, Unavailable(wrap(err, "beginning the upload of", n.Path))
 	}
 	failpoint.Hit("storage.begin.after_object")
-	u = Upload{ID: begun.ID, Path: n.Path, MediaType: n.MediaType, Size: l.Size, PartSize: l.Part, SHA256: n.SHA256, If: n.If, State: Open, CreatedBy: at.By.Actor, handle: begun.Handle}
+	u = Upload{ID: begun.ID, Path: n.Path, MediaType: n.MediaType, Size: l.Size, PartSize: l.Part, SHA256: n.SHA256, Metadata: n.Metadata, If: n.If, State: Open, CreatedBy: at.By.Actor, handle: begun.Handle}
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error { return s.insertUpload(ctx, tx, at, &u, k) })
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
@@ -145,7 +147,7 @@ func (s *Service) insertUpload(ctx context.Context, tx pgx.Tx, at Scope, u *Uplo
 		}
 		return errs.New(errs.Conflict, "the project has %d uploads in progress", n).Try("complete or abort some of them")
 	})
-	b.Queue(insertUpload, u.ID, at.Tenant, at.Project, u.Path.String(), u.MediaType, orNull(u.Size >= 0, u.Size), orNull(u.PartSize > 0, u.PartSize), u.SHA256, u.If.Absent, u.If.ETag, u.handle, u.CreatedBy, life).
+	b.Queue(insertUpload, u.ID, at.Tenant, at.Project, u.Path.String(), u.MediaType, orNull(u.Size >= 0, u.Size), orNull(u.PartSize > 0, u.PartSize), u.SHA256, u.If.Absent, u.If.ETag, u.handle, u.CreatedBy, life, u.Metadata.orEmpty()).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&u.CreatedAt, &u.ExpiresAt) })
 	b.Queue(insertReservation, u.ID, at.Tenant, at.Project, max(u.Size, 0), life)
 	s.queueUsage(b, at, change{reserved: max(u.Size, 0)})
@@ -195,7 +197,7 @@ func scanUpload(row pgx.CollectableRow) (u Upload, err error) {
 	var path string
 	var size, part *int64
 	var result []byte
-	if err = row.Scan(&u.ID, &path, &u.MediaType, &size, &part, &u.SHA256, &u.If.Absent, &u.If.ETag, &u.handle, &u.State, &result, &u.hashed, &u.hash, &u.CreatedBy, &u.CreatedAt, &u.ExpiresAt); err != nil {
+	if err = row.Scan(&u.ID, &path, &u.MediaType, &size, &part, &u.SHA256, &u.If.Absent, &u.If.ETag, &u.handle, &u.State, &result, &u.hashed, &u.hash, &u.CreatedBy, &u.CreatedAt, &u.ExpiresAt, &u.Metadata); err != nil {
 		return u, err
 	}
 	if u.Path, err = objectpath.Parse("path", path); err != nil {

@@ -2,23 +2,18 @@ package storage_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
-	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/storage"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 )
@@ -72,7 +67,7 @@ func (f *fixture) mustPutPart(u storage.Upload, number int, b []byte) storage.Pa
 }
 
 func (f *fixture) complete(u storage.Upload, parts []storage.Part) (storage.Object, bool, error) {
-	return f.api.CompleteUpload(f.ctx(), f.scope(), u.ID, parts)
+	return f.api.CompleteUpload(f.ctx(), f.scope(), u.ID, storage.Completion{Parts: parts})
 }
 
 func (f *fixture) abort(u storage.Upload) error {
@@ -390,274 +385,4 @@ func TestWrongDigestOfAnUpload(t *testing.T) {
 	if n, _ := f.backend(); n != 0 {
 		t.Errorf("%d backend objects are left", n)
 	}
-}
-
-// brokenReads is an object store whose reads end after some bytes.
-type brokenReads struct {
-	blob.Store
-
-	after  int64
-	read   []int64 // the offsets
-	before func()
-}
-
-func (b *brokenReads) Get(ctx context.Context, id uuid.UUID, offset, length int64) (io.ReadCloser, error) {
-	b.read = append(b.read, offset)
-	if b.before != nil {
-		b.before()
-	}
-	from, err := b.Store.Get(ctx, id, offset, length)
-	if b.after == 0 || err != nil {
-		return from, err
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(io.LimitReader(from, b.after), pieces{bytes.NewReader(nil), context.Canceled}), from}, nil
-}
-
-// A completion that ends while it reads the file continues there when it is repeated.
-func TestCompletionContinues(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	store := &brokenReads{Store: f.blobs, after: 1000}
-	f.api.Blobs = store
-	u := f.beginContent("f")
-	for n := 1; n <= 3; n++ {
-		f.mustPutPart(u, n, part(n))
-	}
-	for range 2 {
-		_, _, err := f.complete(u, nil)
-		wantCode(t, "a broken read", err, errs.Unavailable)
-	}
-	_, err := f.putPart(u, 1, part(1))
-	wantCode(t, "a part of joined ones", err, errs.Conflict)
-	store.after = 0
-	if o, _, err := f.complete(u, nil); err != nil || !bytes.Equal(o.SHA256, sumOf(content)) {
-		t.Errorf("%+v %v", o, err)
-	}
-	if !slices.Equal(store.read, []int64{0, 1000, 2000}) {
-		t.Errorf("read from %v", store.read)
-	}
-	f.wantUsage(int64(len(content)), 0, 1)
-}
-
-// The condition is that of the moment in which the file appears.
-func TestConditionOfAnUpload(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	u := f.begin(storage.NewUpload{Path: path("f"), Size: 3, If: storage.Condition{Absent: true}})
-	f.mustPutPart(u, 1, []byte("abc"))
-	old := f.mustPut("f", "first")
-	_, _, err := f.complete(u, nil)
-	wantCode(t, "complete", err, errs.VersionMismatch)
-	_, err = f.api.BeginUpload(f.ctx(), f.scope(), storage.NewUpload{Path: path("f"), Size: 3, If: storage.Condition{Absent: true}})
-	wantCode(t, "begin", err, errs.VersionMismatch)
-	f.wantUsage(5, 3, 1)
-	if _, err := f.remove("f"); err != nil {
-		t.Fatal(err)
-	}
-	if _, created, err := f.complete(u, nil); err != nil || !created {
-		t.Errorf("%v %v", created, err)
-	}
-	// Another file appears while the completion reads the bytes.
-	f.api.Blobs = &brokenReads{Store: f.blobs, before: func() {
-		if _, err := f.put("g", "another"); err != nil {
-			t.Error(err)
-		}
-	}}
-	late := f.begin(storage.NewUpload{Path: path("g"), Size: 3, SHA256: sumOf([]byte("abc")), If: storage.Condition{Absent: true}})
-	f.mustPutPart(late, 1, []byte("abc"))
-	_, _, err = f.complete(late, nil)
-	wantCode(t, "complete after another file", err, errs.VersionMismatch)
-	f.api.Blobs = f.blobs
-	u = f.begin(storage.NewUpload{Path: path("f"), Size: 3, If: storage.Condition{ETag: "*"}})
-	f.mustPutPart(u, 1, []byte("xyz"))
-	if o, created, err := f.complete(u, nil); err != nil || created || o.ID == old.ID {
-		t.Errorf("%+v %v %v", o, created, err)
-	}
-}
-
-// The reservation of an upload ends when it is aborted, and when it expires. Nothing is left in the object store.
-func TestUploadsEnd(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	f.limits.ProjectBytes = 10
-	u := f.begin(storage.NewUpload{Path: path("f"), Size: 6})
-	_, err := f.api.BeginUpload(f.ctx(), f.scope(), storage.NewUpload{Path: path("g"), Size: 5})
-	wantCode(t, "both are over the quota", err, errs.StorageQuotaExceeded)
-	f.mustPutPart(u, 1, []byte("abcdef"))
-	for range 2 {
-		wantCode(t, "abort", f.abort(u), "")
-	}
-	f.wantUsage(0, 0, 0)
-	_, err = f.putPart(u, 1, []byte("abcdef"))
-	wantCode(t, "a part", err, errs.StorageObjectNotFound)
-	_, _, err = f.complete(u, nil)
-	wantCode(t, "complete", err, errs.StorageObjectNotFound)
-
-	u = f.begin(storage.NewUpload{Path: path("f"), Size: 6})
-	f.mustPutPart(u, 1, []byte("abcdef"))
-	f.exec(`UPDATE storage_uploads SET expires_at = now()`)
-	_, err = f.putPart(u, 1, []byte("abcdef"))
-	wantCode(t, "a part of an expired one", err, errs.StorageObjectNotFound)
-	if due, err := f.work.Due(f.ctx()); err != nil || !due {
-		t.Errorf("due: %v %v", due, err)
-	}
-	f.cleanUp()
-	f.wantUsage(0, 0, 0)
-	if left := f.backendUploads(); left != 0 {
-		t.Errorf("%d uploads are left", left)
-	}
-	if rows, err := f.keys(`SELECT id FROM storage_uploads WHERE project_id = $1`); err != nil || len(rows) != 0 {
-		t.Errorf("%d rows are left, %v", len(rows), err)
-	}
-}
-
-func (f *fixture) backendUploads() (n int) {
-	f.t.Helper()
-	for _, err := range f.blobs.Uploads(f.ctx(), time.Now().Add(time.Hour)) {
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		n++
-	}
-	return n
-}
-
-// A process that was killed between object store and row leaves an upload that only the object store knows.
-func TestForgottenUploads(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	u := f.begin(storage.NewUpload{Path: path("f"), Size: 6})
-	forgotten, err := f.blobs.Begin(f.ctx(), ids.New[ids.Project]().UUID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.abortForgotten(); err != nil || f.backendUploads() != 2 {
-		t.Errorf("%d uploads, %v", f.backendUploads(), err)
-	}
-	f.work.Clock = clock.At(func() time.Time { return time.Now().Add(48 * time.Hour) })
-	if err := f.abortForgotten(); err != nil || f.backendUploads() != 1 {
-		t.Errorf("%d uploads, %v", f.backendUploads(), err)
-	}
-	if _, err := f.blobs.Parts(f.ctx(), forgotten); !errors.Is(err, blob.ErrNotFound) {
-		t.Errorf("the forgotten one: %v", err)
-	}
-	f.mustPutPart(u, 1, []byte("abcdef"))
-}
-
-// A repeated request does not begin a second upload.
-func TestCreateUploadOnce(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	n := storage.NewUpload{Path: path("f"), Size: 6}
-	ch := identity.Change[storage.Upload]{Caller: f.caller, Key: identity.Key{Principal: f.caller.Principal(), Key: "k", Method: "POST", Route: "/r"}, Answer: func(u storage.Upload) identity.Reply {
-		return identity.Reply{Status: 201, Body: []byte(u.ID.String())}
-	}}
-	u, err := f.api.CreateUpload(f.ctx(), ch, n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.api.CreateUpload(f.ctx(), ch, n)
-	wantCode(t, "again", err, errs.IdempotencyInFlight)
-	if r, found, err := f.api.Identity.Replay(f.ctx(), ch.Key); err != nil || !found || string(r.Body) != u.ID.String() {
-		t.Errorf("%s %v %v", r.Body, found, err)
-	}
-	f.wantUsage(0, 6, 0)
-	if n := f.backendUploads(); n != 1 {
-		t.Errorf("%d uploads", n)
-	}
-}
-
-// signing is an object store to which clients send parts themselves.
-type signing struct {
-	blob.Store
-
-	mu     sync.Mutex
-	signed []blob.Request
-	sums   map[int]string // what the object store has compared
-}
-
-func (s *signing) Sign(_ context.Context, r blob.Request) (blob.Signed, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.signed = append(s.signed, r)
-	return blob.Signed{URL: "https://bucket/part"}, nil
-}
-
-func (s *signing) Parts(ctx context.Context, u blob.Upload) ([]blob.Part, error) {
-	all, err := s.Store.Parts(ctx, u)
-	for i := range all {
-		all[i].SHA256 = s.sums[all[i].Number]
-	}
-	return all, err
-}
-
-// A client sends parts to the object store itself. The list of the object store decides which have arrived.
-func TestDirectParts(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	store := &signing{Store: f.blobs, sums: map[int]string{}}
-	f.api.Blobs = store
-	for _, size := range []int64{int64(len(content)), -1} {
-		f.directParts(t, store, size)
-	}
-	f.api.Blobs = f.blobs
-	u := f.begin(storage.NewUpload{Path: path("g"), Size: 3})
-	targets, err := f.api.PartTargets(f.ctx(), f.scope(), u.ID, []storage.PartRequest{{Number: 1, Size: 3, SHA256: sumOf(nil)}})
-	if err != nil || len(targets) != 1 || targets[0].Direct {
-		t.Errorf("an object store without signatures: %+v %v", targets, err)
-	}
-}
-
-func (f *fixture) directParts(t *testing.T, store *signing, size int64) {
-	t.Helper()
-	u := f.begin(storage.NewUpload{Path: path("f"), Size: size, PartSize: blob.MinPart, SHA256: sumOf(content)})
-	wanted := []storage.PartRequest{{1, blob.MinPart, sumOf(part(1))}, {2, blob.MinPart, sumOf(part(2))}, {3, 100, sumOf(part(3))}}
-	for name, bad := range map[string][]storage.PartRequest{
-		"none": nil, "twice": {wanted[0], wanted[0]}, "without a SHA-256": {{1, blob.MinPart, nil}}, "no size": {{1, -1, sumOf(nil)}}, "part 10,001": {{10_001, 1, sumOf(nil)}},
-	} {
-		_, err := f.api.PartTargets(f.ctx(), f.scope(), u.ID, bad)
-		wantCode(t, name, err, errs.ValidationError)
-	}
-	store.signed = nil
-	for range 2 {
-		targets, err := f.api.PartTargets(f.ctx(), f.scope(), u.ID, wanted)
-		if err != nil || len(targets) != 3 || !targets[2].Direct || targets[2].Signed.URL == "" {
-			t.Fatalf("%+v %v", targets, err)
-		}
-	}
-	if r := store.signed[1]; r.Method != http.MethodPut || r.ID != u.ID || r.Part != 2 || r.Size != blob.MinPart || !bytes.Equal(r.SHA256, wanted[1].SHA256) || r.Upload == "" {
-		t.Errorf("signed %+v", r)
-	}
-	reserved := f.usage().Reserved
-	if reserved != int64(len(content)) || len(f.arrived(u, 10)) != 0 {
-		t.Errorf("%d bytes are reserved, %v", reserved, f.arrived(u, 10))
-	}
-	send := func(number int, b []byte) {
-		if _, err := f.blobs.PutPart(f.ctx(), blob.Upload{ID: u.ID, Handle: store.signed[0].Upload}, number, bytes.NewReader(b), int64(len(b))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	send(1, part(1))
-	send(3, part(3))
-	if got := f.arrived(u, 10); !slices.Equal(got, []int{1, 3}) {
-		t.Errorf("parts %v", got)
-	}
-	if size >= 0 {
-		_, _, err := f.complete(u, nil)
-		wantCode(t, "a missing part", err, errs.Conflict)
-	}
-	// The object store has compared another SHA-256 than the last announced one.
-	store.sums[2] = "AAAA"
-	send(2, part(2))
-	if got := f.arrived(u, 10); !slices.Equal(got, []int{1, 3}) {
-		t.Errorf("parts %v", got)
-	}
-	delete(store.sums, 2)
-	if o, _, err := f.complete(u, nil); err != nil || o.Size != int64(len(content)) || !bytes.Equal(o.SHA256, sumOf(content)) {
-		t.Errorf("%+v %v", o, err)
-	}
-	f.wantUsage(int64(len(content)), 0, 1)
 }

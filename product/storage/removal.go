@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -16,13 +17,19 @@ import (
 // workActor names the workers in the audit log.
 const workActor = "system:work"
 
-// DeleteFiles deletes all files and folders of a tenant for good, those that could be restored, too. The cleanup job purges
-// them. It returns their number and bytes.
+// DeleteFiles deletes all files and folders of a tenant for good, those that could be restored, too, and ends the uploads in
+// progress. The cleanup job purges them. DeleteFiles returns the number and the bytes of the files.
 func (s *Service) DeleteFiles(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (objects, bytes int64, err error) {
-	if _, err := pg.List(ctx, tx, "projects with files", lockProjects, pgx.RowTo[uuid.UUID], tenant); err != nil {
+	projects, err := pg.List(ctx, tx, "projects with files", lockProjects, pgx.RowTo[uuid.UUID], tenant)
+	if err != nil {
 		return 0, 0, err
 	}
+	var uploads int64
 	b := &pgx.Batch{}
+	b.Queue(endUploadsOf, projects).Exec(func(tag pgconn.CommandTag) error {
+		uploads = tag.RowsAffected()
+		return nil
+	})
 	b.Queue(purgeTenant, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&objects, &bytes) })
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return 0, 0, fmt.Errorf("deleting the files of %s: %w", tenant, err)
@@ -30,33 +37,46 @@ func (s *Service) DeleteFiles(ctx context.Context, tx pgx.Tx, tenant ids.Tenant)
 	b = &pgx.Batch{}
 	audit.Queue(b, audit.Entry{
 		Tenant: tenant, By: audit.By{Actor: workActor}, Action: "storage.delete_all",
-		Target: s.Naming.Name(tenant.String(), "", "tenant", tenant.String()).String(), After: map[string]any{"objects": objects, "bytes": bytes, "reason": "balance_depleted"},
+		Target: s.Naming.Name(tenant.String(), "", "tenant", tenant.String()).String(), After: map[string]any{"objects": objects, "bytes": bytes, "uploads": uploads, "reason": "balance_depleted"},
 	})
 	return objects, bytes, tx.SendBatch(ctx, b).Close()
 }
 
 // QueueEmpty fails the caller's transaction, which closes a project, if the project has files, folders or uploads. Deleted files
-// count until they are purged.
+// count until they are purged. The caller has marked the project as closed: a change that begins later finds it so.
 func QueueEmpty(b *pgx.Batch, project ids.Project) {
-	b.Queue(lockEmpty, project).QueryRow(func(row pgx.Row) error {
-		var objects, bytes int64
-		if err := row.Scan(&objects, &bytes); err != nil {
+	var objects, bytes int64
+	b.Queue(lockEmpty, project).QueryRow(func(row pgx.Row) error { return row.Scan(&objects, &bytes) })
+	b.Queue(openUploads, project).QueryRow(func(row pgx.Row) error {
+		var uploads int64
+		if err := row.Scan(&uploads); err != nil {
 			return fmt.Errorf("reading whether there are files of %s: %w", project, err)
 		}
-		if objects > 0 || bytes > 0 {
-			return errs.New(errs.ProjectNotEmpty, "the project has %d files and folders, or uploads of files", objects).
-				Try("delete all files for good, those that can be restored, too").With("objects", objects).With("bytes", bytes)
+		if objects > 0 || bytes > 0 || uploads > 0 {
+			return errs.New(errs.ProjectNotEmpty, "the project has %d files and folders, and %d uploads in progress", objects, uploads).
+				Try("delete all files for good, those that can be restored, too, and abort the uploads").With("objects", objects).With("bytes", bytes).With("uploads", uploads)
 		}
 		return nil
 	})
 }
 
-// Stored returns the number of files and folders of all projects of a tenant, and their bytes with those of uploads.
-func (s *Service) Stored(ctx context.Context, q pg.Queryer, tenant ids.Tenant) (objects, bytes int64, err error) {
-	if err := q.QueryRow(ctx, tenantStores, tenant).Scan(&objects, &bytes); err != nil {
-		return 0, 0, fmt.Errorf("reading whether there are files of %s: %w", tenant, err)
+// Remaining is what a tenant has of files.
+type Remaining struct {
+	Objects int64 // files and folders
+	Bytes   int64 // with those of uploads
+	Uploads int64 // in progress
+}
+
+// Remaining locks the files of all projects of a tenant, in the caller's transaction, which has marked the projects as closed,
+// and returns what there is.
+func (s *Service) Remaining(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) (r Remaining, err error) {
+	if _, err := pg.List(ctx, tx, "projects with files", lockProjects, pgx.RowTo[uuid.UUID], tenant); err != nil {
+		return r, err
 	}
-	return objects, bytes, nil
+	if err := tx.QueryRow(ctx, tenantStores, tenant).Scan(&r.Objects, &r.Bytes, &r.Uploads); err != nil {
+		return r, fmt.Errorf("reading whether there are files of %s: %w", tenant, err)
+	}
+	return r, nil
 }
 
 // Totals are the bytes and objects of all tenants.

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
+	"github.com/gpuaas/gpuaas/product/storage"
 )
 
 // All files of a tenant are deleted for good, those in the trash, too, and those of another tenant stay.
@@ -20,6 +21,7 @@ func TestDeleteFilesOfATenant(t *testing.T) {
 	if _, err := f.remove("d"); err != nil {
 		t.Fatal(err)
 	}
+	f.begin(storage.NewUpload{Path: path("g"), Size: 100})
 	second, foreign := f.other(f.caller.Tenant), f.other(ids.New[ids.Tenant]())
 	second.mustPut("e", "7")
 	foreign.mustPut("f", "8")
@@ -34,8 +36,11 @@ func TestDeleteFilesOfATenant(t *testing.T) {
 	if err := f.work.CleanUp(f.ctx()); err != nil {
 		t.Fatal(err)
 	}
-	if u, other := f.usage(), second.usage(); u.Bytes+other.Bytes+u.Objects+other.Objects != 0 {
+	if u, other := f.usage(), second.usage(); u.Bytes+other.Bytes+u.Objects+other.Objects+u.Reserved != 0 {
 		t.Errorf("used are %+v and %+v", u, other)
+	}
+	if n := f.backendUploads(); n != 0 {
+		t.Errorf("%d uploads are left", n)
 	}
 	if text, err := foreign.read("f"); text != "8" {
 		t.Errorf("the file of another tenant is %q, %v", text, err)

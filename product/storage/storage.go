@@ -62,6 +62,17 @@ type Scope struct {
 // ScopeOf returns the project of a request.
 func ScopeOf(c identity.Caller) Scope { return Scope{c.Tenant, c.Project, c.Cause()} }
 
+// Metadata is what a client has stored with a file or folder, by lower-case name. It means nothing to the platform.
+type Metadata map[string]string
+
+// orEmpty returns metadata that is not null in SQL.
+func (m Metadata) orEmpty() Metadata {
+	if m == nil {
+		return Metadata{}
+	}
+	return m
+}
+
 // Object is a row of storage_objects.
 type Object struct {
 	ID        uuid.UUID
@@ -72,6 +83,7 @@ type Object struct {
 	Key       uuid.UUID // of the backend object; zero for a folder
 	SHA256    []byte    // nil: not known
 	MediaType string
+	Metadata  Metadata
 	CreatedBy string
 	CreatedAt time.Time
 	UpdatedAt time.Time

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/product/storage"
+	"github.com/gpuaas/gpuaas/product/storage/listing"
 )
 
 func TestUploadListDownload(t *testing.T) {
@@ -67,17 +68,17 @@ func TestListsAreInByteOrder(t *testing.T) {
 		wantList(t, f.list("", false, n), "B a- a.txt a/ a0 empty/ ü")
 	}
 	// A folder that was renamed between two pages is skipped, not an error.
-	q := storage.Query{Recursive: true, Limit: 5}
-	page, err := f.api.List(f.ctx(), f.scope(), q)
+	q := listing.Query{Recursive: true, Limit: 5}
+	page, err := listing.Service{Service: f.api}.List(f.ctx(), f.scope(), q)
 	if err != nil || f.rename("a", "z") != nil {
 		t.Fatal(err)
 	}
-	q.After = storage.PositionOf(page[4], q)
-	rest, err := f.api.List(f.ctx(), f.scope(), q)
+	q.After = listing.PositionOf(page[4], q)
+	rest, err := listing.Service{Service: f.api}.List(f.ctx(), f.scope(), q)
 	if err != nil || rest[0].Path.String() != "a0" {
 		t.Errorf("%v, %v", rest, err)
 	}
-	newest, err := f.api.List(f.ctx(), f.scope(), storage.Query{Newest: true, Limit: 1})
+	newest, err := listing.Service{Service: f.api}.List(f.ctx(), f.scope(), listing.Query{Newest: true, Limit: 1})
 	if err != nil || newest[0].Name != "z" {
 		t.Errorf("%v, %v", newest, err)
 	}
@@ -397,4 +398,24 @@ func TestParallelChangesKeepATree(t *testing.T) {
 	if all := f.list("dir", true, 9); len(all) != 1 {
 		t.Errorf("%q", all)
 	}
+}
+
+// A copy whose original has changed since its condition was compared does not exist.
+func TestCopyOfAChangedFile(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	o := f.mustPut("a", "first")
+	from := f.api.OpenObject(f.ctx(), o)
+	defer from.Close() //nolint:errcheck // it was read
+	f.mustPut("a", "second")
+	n := storage.NewCopy{From: path("a"), To: path("b"), FromIf: storage.Condition{ETag: o.ETag()}}
+	_, err := f.api.Copy(f.ctx(), f.change(), n)
+	wantCode(t, "a copy of a changed file", err, errs.VersionMismatch)
+	if text, err := io.ReadAll(from); string(text) != "first" {
+		t.Errorf("the bytes of the object that was read are %q, %v", text, err)
+	}
+	n.FromIf = storage.Condition{}
+	_, err = f.api.Copy(f.ctx(), f.change(), n)
+	wantCode(t, "without a condition", err, "")
+	wantList(t, f.list("", true, 10), "a b")
 }

@@ -62,11 +62,11 @@ func onlyEmpty(ctx context.Context, tx pgx.Tx, o Object) error {
 // Deleted returns the deleted objects of a project that can be restored, oldest first. What was below a deleted folder
 // belongs to it.
 func (s *Service) Deleted(ctx context.Context, at Scope, after uuid.UUID, limit int) ([]Object, error) {
-	return pg.List(ctx, s.DB, "deleted files", selectTrash, scanObject, at.Project, after, limit)
+	return pg.List(ctx, s.DB, "deleted files", selectTrash, ScanObject, at.Project, after, limit)
 }
 
 func deletedOne(ctx context.Context, tx pgx.Tx, at Scope, id uuid.UUID) (Object, error) {
-	o, err := pg.One(ctx, tx, "deleted file", selectInTrash, scanObject, at.Project, id)
+	o, err := pg.One(ctx, tx, "deleted file", selectInTrash, ScanObject, at.Project, id)
 	if errs.CodeOf(err) == errs.NotFound {
 		return o, errs.New(errs.StorageObjectNotFound, "the project has no such deleted object").At("object_id")
 	}
@@ -117,7 +117,7 @@ func (s *Service) Restore(ctx context.Context, ch identity.Change[Object], id uu
 
 // formerPath returns the path of the folder of a deleted object today, which may have been renamed, and its name.
 func (s *Service) formerPath(ctx context.Context, tx pgx.Tx, at Scope, o Object) (walked, error) {
-	above, err := pg.List(ctx, tx, "folders", selectFolders, scanObject, o.Parent)
+	above, err := pg.List(ctx, tx, "folders", selectFolders, ScanObject, o.Parent)
 	if err != nil {
 		return walked{}, err
 	}

@@ -24,6 +24,7 @@ type NewFile struct {
 	MediaType string
 	Size      int64  // negative: not known
 	SHA256    []byte // nil: not compared
+	Metadata  Metadata
 	If        Condition
 }
 
@@ -44,8 +45,9 @@ func (s *Service) Upload(ctx context.Context, at Scope, f NewFile, body io.Reade
 	return o, created, err
 }
 
-// MayUpload rejects what the end of the upload would reject, before the bytes are sent.
-func (s *Service) MayUpload(ctx context.Context, at Scope, f NewFile) error {
+// MayUpload rejects what the end of the upload would reject, before the bytes are sent. more are conditions besides that of the
+// file.
+func (s *Service) MayUpload(ctx context.Context, at Scope, f NewFile, more ...Condition) error {
 	if most := s.Limits(at.Tenant, at.Project).ObjectBytes; f.Size > most {
 		return tooLarge(most)
 	}
@@ -53,8 +55,12 @@ func (s *Service) MayUpload(ctx context.Context, at Scope, f NewFile) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.writable(f.If)
-	return err
+	for _, c := range append(more, f.If) {
+		if _, err := w.writable(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func tooLarge(most int64) error {
@@ -128,7 +134,7 @@ func (s *Service) useObject(ctx context.Context, tx pgx.Tx, at Scope, w walked, 
 	case err != nil:
 		return o, false, err
 	}
-	o = Object{Key: key, Size: f.Size, SHA256: f.SHA256, MediaType: f.MediaType}
+	o = Object{Key: key, Size: f.Size, SHA256: f.SHA256, MediaType: f.MediaType, Metadata: f.Metadata}
 	return o, old.ID == uuid.Nil, s.putFile(ctx, tx, at, w, old, &o, change{reserved: -reserved})
 }
 
@@ -140,7 +146,7 @@ func (s *Service) putFile(ctx context.Context, tx pgx.Tx, at Scope, w walked, ol
 	o.Type, o.Path, o.CreatedBy, o.UpdatedAt = File, w.path, at.By.Actor, s.Clock.Now()
 	if old.ID != uuid.Nil {
 		o.ID, o.Parent, o.Name, o.CreatedAt = old.ID, old.Parent, old.Name, old.CreatedAt
-		b.Queue(replaceFile, o.ID, o.Size, o.Key, o.SHA256, o.MediaType, o.CreatedBy)
+		b.Queue(replaceFile, o.ID, o.Size, o.Key, o.SHA256, o.MediaType, o.CreatedBy, o.Metadata.orEmpty())
 		if old.Key != o.Key {
 			b.Queue(leaveObject, old.Key, at.Tenant, at.Project, unusedFor)
 		}
@@ -163,7 +169,7 @@ func queueInsert(b *pgx.Batch, at Scope, o Object) {
 	if o.Type == File {
 		key = &o.Key
 	}
-	b.Queue(insertObject, o.ID, at.Tenant, at.Project, o.Parent, o.Name, objectpath.Fold(o.Name), o.Type, o.Size, key, o.SHA256, o.MediaType, at.By.Actor, o.deepest, o.longest)
+	b.Queue(insertObject, o.ID, at.Tenant, at.Project, o.Parent, o.Name, objectpath.Fold(o.Name), o.Type, o.Size, key, o.SHA256, o.MediaType, at.By.Actor, o.deepest, o.longest, o.Metadata.orEmpty())
 }
 
 // reader counts the bytes of an upload, extends its reservation, and ends it at the largest size of a file.

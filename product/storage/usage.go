@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/platform/identity/openproject"
 	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
@@ -35,9 +36,19 @@ func (s *Service) Usage(ctx context.Context, at Scope) (Usage, error) {
 // change is the effect of one transaction on the usage of a project and its tenant.
 type change struct{ bytes, reserved, objects int64 }
 
-// lock locks the files and folders of a project against other changes, and reads the objects along a path. The first change
-// of a project creates its rows.
+// lock locks the files and folders of a project against other changes, and reads the objects along a path. It fails if the
+// project is closed: the transaction that closes it locks the same row, and counts what it has.
 func (s *Service) lock(ctx context.Context, tx pgx.Tx, at Scope, p objectpath.Path) (walked, error) {
+	return s.lockRows(ctx, tx, at, p, true)
+}
+
+// lockClosed is lock for work that only removes, which goes on after a project is closed.
+func (s *Service) lockClosed(ctx context.Context, tx pgx.Tx, at Scope) error {
+	_, err := s.lockRows(ctx, tx, at, nil, false)
+	return err
+}
+
+func (s *Service) lockRows(ctx context.Context, tx pgx.Tx, at Scope, p objectpath.Path, open bool) (walked, error) {
 	for range 2 {
 		b := &pgx.Batch{}
 		locked := false
@@ -50,22 +61,34 @@ func (s *Service) lock(ctx context.Context, tx pgx.Tx, at Scope, p objectpath.Pa
 			locked = err == nil
 			return err
 		})
+		if open {
+			openproject.QueueRequire(b, at.Project)
+		}
 		var w walked
 		b.Queue(selectPath, at.Project, p.FoldAll()).Query(func(rows pgx.Rows) (err error) {
 			w, err = collectPath(rows, p)
 			return err
 		})
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
-			return w, fmt.Errorf("locking the files of %s: %w", at.Project, err)
+			return w, wrap(err, "locking the files of", at.Project)
 		}
 		if locked {
 			return w, nil
 		}
-		if _, err := tx.Exec(ctx, insertRoot, at.Tenant, at.Project); err != nil {
-			return w, fmt.Errorf("creating the folder of %s: %w", at.Project, err)
+		if err := insertRows(ctx, tx, at); err != nil {
+			return w, wrap(err, "creating the folder of", at.Project)
 		}
 	}
 	return walked{}, fmt.Errorf("the folder of %s was not created", at.Project)
+}
+
+// insertRows creates the rows of a project at its first change. A transaction that closes the project finds no row to lock
+// before this one ends, and waits for the project itself.
+func insertRows(ctx context.Context, tx pgx.Tx, at Scope) error {
+	b := &pgx.Batch{}
+	openproject.QueueLock(b, at.Project)
+	b.Queue(insertRoot, at.Tenant, at.Project)
+	return tx.SendBatch(ctx, b).Close()
 }
 
 // queueUsage queues a change of usage, and meters it. It fails where more would be used than the limits allow, or than a tenant
@@ -167,7 +190,7 @@ func (r *reservation) cancel(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return pgx.BeginFunc(ctx, r.s.DB, func(tx pgx.Tx) error {
-		if _, err := r.s.lock(ctx, tx, r.at, nil); err != nil {
+		if err := r.s.lockClosed(ctx, tx, r.at); err != nil {
 			return err
 		}
 		return r.s.endReservation(ctx, tx, r.at, r.key)

@@ -29,7 +29,7 @@ func walk(ctx context.Context, q pg.Queryer, at Scope, p objectpath.Path) (walke
 }
 
 func collectPath(rows pgx.Rows, p objectpath.Path) (walked, error) {
-	found, err := pgx.CollectRows(rows, scanObject)
+	found, err := pgx.CollectRows(rows, ScanObject)
 	if err != nil {
 		return walked{}, fmt.Errorf("reading the path %s: %w", p, err)
 	}
@@ -101,10 +101,11 @@ func (w walked) grow(b *pgx.Batch, deepest, longest int) {
 	}
 }
 
-func scanObject(row pgx.CollectableRow) (o Object, err error) {
+// ScanObject reads a row of ObjectColumns.
+func ScanObject(row pgx.CollectableRow) (o Object, err error) {
 	var parent, key *uuid.UUID
 	var deletedPath *string
-	err = row.Scan(&o.ID, &parent, &o.Name, &o.Type, &o.Size, &key, &o.SHA256, &o.MediaType, &o.CreatedBy, &o.CreatedAt, &o.UpdatedAt, &o.DeletedAt, &o.PurgeAt, &deletedPath, &o.deepest, &o.longest)
+	err = row.Scan(&o.ID, &parent, &o.Name, &o.Type, &o.Size, &key, &o.SHA256, &o.MediaType, &o.CreatedBy, &o.CreatedAt, &o.UpdatedAt, &o.DeletedAt, &o.PurgeAt, &deletedPath, &o.deepest, &o.longest, &o.Metadata)
 	if parent != nil {
 		o.Parent = *parent
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/storage"
+	"github.com/gpuaas/gpuaas/product/storage/listing"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 	"github.com/gpuaas/gpuaas/services"
 )
@@ -40,11 +41,11 @@ func (s *Handlers) ListStorage(ctx context.Context, req oapi.ListStorageRequestO
 	if err != nil {
 		return nil, err
 	}
-	q := storage.Query{Folder: folder, Recursive: request.Or(p.Recursive, false), Newest: request.Or(p.Sort, oapi.ListStorageParamsSortName) == oapi.ListStorageParamsSortUpdatedAt}
-	l, err := response.List(s.Cursors, r, p.Cursor, p.Limit, func(after storage.Position, n int) ([]storage.Object, error) {
+	q := listing.Query{Folder: folder, Recursive: request.Or(p.Recursive, false), Newest: request.Or(p.Sort, oapi.ListStorageParamsSortName) == oapi.ListStorageParamsSortUpdatedAt}
+	l, err := response.List(s.Cursors, r, p.Cursor, p.Limit, func(after listing.Position, n int) ([]storage.Object, error) {
 		q.After, q.Limit = after, n
-		return s.Storage.List(ctx, storage.ScopeOf(r.Caller), q)
-	}, func(o storage.Object) storage.Position { return storage.PositionOf(o, q) }, s.shower(r))
+		return listing.Service{Service: s.Storage}.List(ctx, storage.ScopeOf(r.Caller), q)
+	}, func(o storage.Object) listing.Position { return listing.PositionOf(o, q) }, s.shower(r))
 	return page(l), err
 }
 
@@ -114,7 +115,7 @@ func (s *Handlers) CopyStorage(ctx context.Context, req oapi.CopyStorageRequestO
 		return nil, err
 	}
 	c := storage.Condition{ETag: request.Or(req.Params.IfMatch, ""), Absent: req.Params.IfNoneMatch != nil}
-	o, err := s.Storage.Copy(ctx, s.change(r, http.StatusCreated), from, to, c)
+	o, err := s.Storage.Copy(ctx, s.change(r, http.StatusCreated), storage.NewCopy{From: from, To: to, If: c})
 	if err != nil {
 		return nil, err
 	}

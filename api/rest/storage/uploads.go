@@ -143,7 +143,7 @@ func (s *Handlers) CompleteStorageUpload(ctx context.Context, req oapi.CompleteS
 	defer s.extend(c.Writer)()
 	made, err := s.Storage.Complete(ctx, response.Change(r, func(u storage.Uploaded) identity.Reply {
 		return response.Reply(http.StatusOK, s.show(r, u.Object), "", u.Object.ETag())
-	}), req.Id, nil)
+	}), req.Id, storage.Completion{})
 	if err != nil {
 		return nil, err
 	}

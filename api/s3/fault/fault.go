@@ -29,6 +29,7 @@ const (
 	InvalidRequest               Code = "InvalidRequest"
 	KeyTooLong                   Code = "KeyTooLongError"
 	MalformedXML                 Code = "MalformedXML"
+	MetadataTooLarge             Code = "MetadataTooLarge"
 	MethodNotAllowed             Code = "MethodNotAllowed"
 	MissingContentLength         Code = "MissingContentLength"
 	NoSuchBucket                 Code = "NoSuchBucket"

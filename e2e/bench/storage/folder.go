@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/storage"
+	"github.com/gpuaas/gpuaas/product/storage/listing"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
@@ -36,6 +37,8 @@ const seedFolder = `
 		SELECT gen_random_uuid(), '%[1]s', '%[2]s', '%[3]s', n, n, 'folder' FROM (SELECT 'f' || lpad(i::text, 8, '0') || 'd' n FROM generate_series(1, %[5]d) i) s;
 	ANALYZE storage_objects`
 
+const seedProject = `INSERT INTO tenants (id, name) VALUES ('%[1]s', '%[1]s'); INSERT INTO projects (id, org_id, name) VALUES ('%[2]s', '%[1]s', 'big')`
+
 // Folder compares a page near the end of a folder with its first page, and counts the rows that a rename of the folder
 // changes.
 func Folder(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
@@ -45,6 +48,9 @@ func Folder(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	}
 	n := l.Scaled(folderFiles, 2*pageSize)
 	at := storage.Scope{Tenant: ids.New[ids.Tenant](), Project: ids.New[ids.Project]()}
+	if err := l.Exec(ctx, url, fmt.Sprintf(seedProject, at.Tenant, at.Project)); err != nil {
+		return nil, err
+	}
 	l.Say("seeding a folder of %d files", n)
 	if err := l.Exec(ctx, url, fmt.Sprintf(seedFolder, at.Tenant, at.Project, uuid.New(), n, n*folderFolders/folderFiles)); err != nil {
 		return nil, err
@@ -60,10 +66,10 @@ func Folder(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	}
 	ctx = pg.WithScope(ctx, pg.Scope{Tenant: at.Tenant.String()})
 	read := func(after string) lab.Side {
-		q := storage.Query{Folder: objectpath.Path{"big"}, After: storage.Position{Path: after}, Limit: pageSize}
+		q := listing.Query{Folder: objectpath.Path{"big"}, After: listing.Position{Path: after}, Limit: pageSize}
 		return func(ctx context.Context) (time.Duration, error) {
 			for range l.Scaled(pages, 10) {
-				page, err := v.Storage.List(ctx, at, q)
+				page, err := listing.Service{Service: v.Storage}.List(ctx, at, q)
 				if err == nil && len(page) != pageSize {
 					err = fmt.Errorf("a page has %d entries", len(page))
 				}

@@ -48,7 +48,8 @@ type Service struct {
 	MayMount func(c identity.Caller, readOnly bool) bool
 	Clock    clock.Clock
 
-	uses cache.Cache[string, Use]
+	uses  cache.Cache[string, Use]
+	found cache.Cache[string, error] // nil: Find has found the key lately
 }
 
 // Key is an access key of a project.

@@ -116,7 +116,7 @@ func TestSecretsAreSealedAgain(t *testing.T) {
 	next := &accesskey.Service{DB: w.DB, Identity: w.Service, Seal: sealerOf(t, "new")}
 	before := func(want int) {
 		t.Helper()
-		if n, err := accesskey.SealedBefore(pg.WithScope(t.Context(), pg.Platform), next.DB, "new", false); n != want || err != nil {
+		if n, err := accesskey.SealedBefore(pg.WithScope(t.Context(), pg.Platform), next.DB, "new"); n != want || err != nil {
 			t.Errorf("%d secrets of an older key, want %d: %v", n, want, err)
 		}
 	}

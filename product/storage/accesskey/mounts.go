@@ -125,8 +125,3 @@ func (s *Service) open(ctx context.Context, k Key) (string, error) {
 	secret, err := seal.Open(ctx, k.sealed, secretAt(k.ID))
 	return string(secret), err
 }
-
-// ResealMounts is Reseal for the keys of mounts.
-func (s *Service) ResealMounts(ctx context.Context, id string, limit int) (n int, err error) {
-	return s.reseal(ctx, s.MountSeal, true, id, limit)
-}

@@ -27,7 +27,15 @@ const (
 
 	// $1 is the beginning of the envelopes of the newest data key.
 	selectOldSecrets = `
-	SELECT id, secret_enc FROM storage_access_keys WHERE substr(secret_enc, 1, length($1::bytea)) <> $1 AND id > $2 AND (allocation_id IS NOT NULL) = $4 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED`
-	countOldSecrets = `SELECT count(*) FROM storage_access_keys WHERE substr(secret_enc, 1, length($1::bytea)) <> $1 AND (allocation_id IS NOT NULL) = $2`
+	selectOld = `SELECT id, ARRAY[secret_enc] FROM storage_access_keys WHERE substr(secret_enc, 1, length($1::bytea)) <> $1 AND id > $2`
+	countOld  = `SELECT count(*) FROM storage_access_keys WHERE substr(secret_enc, 1, length($1::bytea)) <> $1`
+	pageOld   = ` ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED`
+	ofTools   = ` AND allocation_id IS NULL`
+	ofMounts  = ` AND allocation_id IS NOT NULL`
+
+	selectOldSecrets = selectOld + ofTools + pageOld
+	countOldSecrets  = countOld + ofTools
+	selectOldMounts  = selectOld + ofMounts + pageOld
+	countOldMounts   = countOld + ofMounts
 	resealSecret    = `UPDATE storage_access_keys SET secret_enc = $2 WHERE id = $1`
 )

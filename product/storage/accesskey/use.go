@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/gpuaas/gpuaas/internal/envelope"
+	"github.com/gpuaas/gpuaas/internal/envelope/reseal"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pg"
@@ -37,16 +37,40 @@ func (s *Service) Find(ctx context.Context, accessKeyID string) (Use, error) {
 	if len(accessKeyID) != idLength {
 		return Use{}, errs.New(errs.NotFound, "there is no such access key")
 	}
-	u, err := s.find(pg.WithScope(ctx, pg.Platform), accessKeyID)
-	if err != nil {
+	if err, known := s.found.Get(accessKeyID, 0, now); known && err != nil {
 		return Use{}, err
 	}
+	u, err := s.find(pg.WithScope(ctx, pg.Platform), accessKeyID)
+	if err != nil {
+		until := now // it may be found again at once
+		if errs.CodeOf(err) == errs.NotFound && u.ID == uuid.Nil {
+			until = now.Add(missingFor)
+		}
+		s.found.Put(accessKeyID, err, 0, until)
+		return Use{}, err
+	}
+	s.found.Put(accessKeyID, nil, 0, now.Add(foundFor))
 	until := now.Add(identity.CachedFor)
 	if u.ExpiresAt != nil && u.ExpiresAt.Before(until) {
 		until = *u.ExpiresAt
 	}
 	s.uses.Put(accessKeyID, u, epoch, until)
 	return u, nil
+}
+
+const (
+	// foundFor is the time in which a key that was found counts as one that exists. After it the next request is charged to its
+	// address, too.
+	foundFor = time.Hour
+	// missingFor is the time in which the database is not searched for a missing key again. No client can know the id of a key before
+	// the key exists.
+	missingFor = time.Minute
+)
+
+// FoundLately reports whether Find has found the key in the last hour, and not missed it since. It reads no database.
+func (s *Service) FoundLately(accessKeyID string) bool {
+	err, known := s.found.Get(accessKeyID, 0, s.Clock.Now())
+	return known && err == nil
 }
 
 func (s *Service) find(ctx context.Context, accessKeyID string) (u Use, err error) {
@@ -111,48 +135,35 @@ func (s *Service) project(ctx context.Context, c identity.Caller) (identity.Proj
 	return identity.Project{}, errs.New(errs.NotFound, "the project of the access key does not exist")
 }
 
-type sealedSecret struct {
-	ID     uuid.UUID
-	Secret []byte
+// The secrets of S3 tools and those of mounts have data keys of their own.
+var (
+	secrets      = sealed("the secrets of storage keys", selectOldSecrets, countOldSecrets)
+	mountSecrets = sealed("the secrets of mounts", selectOldMounts, countOldMounts)
+)
+
+func sealed(what, list, count string) reseal.Secrets {
+	return reseal.Secrets{
+		What: what, List: list, Replace: resealSecret, Count: count,
+		Places: func(id uuid.UUID) []envelope.Place { return []envelope.Place{secretAt(id)} },
+	}
 }
 
-// Reseal seals the secrets of older data keys with the newest one, in transactions of at most limit rows, and returns their
-// number. A secret that does not open stays as it is and is recorded.
-func (s *Service) Reseal(ctx context.Context, id string, limit int) (n int, err error) {
-	return s.reseal(ctx, s.Seal, false, id, limit)
+// Reseal seals the secrets of older data keys with the key id, in transactions of at most limit rows, and returns their number.
+func (s *Service) Reseal(ctx context.Context, id string, limit int) (int, error) {
+	return secrets.Again(pg.WithScope(ctx, pg.Platform), s.DB, s.Seal, id, limit)
 }
 
-// reseal seals the secrets of mounts, or all others.
-func (s *Service) reseal(ctx context.Context, seal identity.Sealer, mounts bool, id string, limit int) (n int, err error) {
-	ctx = pg.WithScope(ctx, pg.Platform)
-	for after, done := uuid.Nil, false; !done && err == nil; {
-		err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-			rows, err := pg.List(ctx, tx, "secrets of storage keys", selectOldSecrets, pgx.RowToStructByPos[sealedSecret], envelope.Header(id), after, limit, mounts)
-			if err != nil {
-				return err
-			}
-			done = len(rows) < limit
-			b := &pgx.Batch{}
-			for _, r := range rows {
-				after = r.ID
-				if secret, err := seal.Open(ctx, r.Secret, secretAt(r.ID)); err == nil {
-					b.Queue(resealSecret, r.ID, seal.Seal(secret, secretAt(r.ID)))
-					n++
-				}
-			}
-			return tx.SendBatch(ctx, b).Close()
-		})
-	}
-	if err != nil {
-		return n, fmt.Errorf("sealing the secrets of storage keys again: %w", err)
-	}
-	return n, nil
+// SealedBefore counts the access keys whose secret another data key than id has sealed.
+func SealedBefore(ctx context.Context, q pg.Queryer, id string) (int, error) {
+	return secrets.Before(ctx, q, id)
 }
 
-// SealedBefore counts the access keys, of mounts or all others, whose secret another data key than id has sealed.
-func SealedBefore(ctx context.Context, q pg.Queryer, id string, mounts bool) (n int, err error) {
-	if err = q.QueryRow(ctx, countOldSecrets, envelope.Header(id), mounts).Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting the secrets of storage keys: %w", err)
-	}
-	return n, nil
+// ResealMounts is Reseal for the keys of mounts.
+func (s *Service) ResealMounts(ctx context.Context, id string, limit int) (int, error) {
+	return mountSecrets.Again(pg.WithScope(ctx, pg.Platform), s.DB, s.MountSeal, id, limit)
+}
+
+// MountsSealedBefore is SealedBefore for the keys of mounts.
+func MountsSealedBefore(ctx context.Context, q pg.Queryer, id string) (int, error) {
+	return mountSecrets.Before(ctx, q, id)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/product/storage"
+	"github.com/gpuaas/gpuaas/product/storage/listing"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
@@ -54,9 +55,9 @@ func Of(ctx context.Context, s *storage.Service, at storage.Scope, p objectpath.
 // WriteTo writes a zip archive. The names begin with that of the folder.
 func (a Archive) WriteTo(ctx context.Context, to io.Writer) error {
 	out := zip.NewWriter(to)
-	q := storage.Query{Folder: a.Folder.Path, Recursive: true, Limit: pageSize}
+	q := listing.Query{Folder: a.Folder.Path, Recursive: true, Limit: pageSize}
 	for written := 0; ; {
-		page, err := a.s.List(ctx, a.at, q)
+		page, err := listing.Service{Service: a.s}.List(ctx, a.at, q)
 		if err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func (a Archive) WriteTo(ctx context.Context, to io.Writer) error {
 		if len(page) < q.Limit {
 			return out.Close()
 		}
-		q.After = storage.PositionOf(page[len(page)-1], q)
+		q.After = listing.PositionOf(page[len(page)-1], q)
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package check compares the object store with the files of projects, a slice of ids at a time. It deletes backend objects that no
-// file has, and flags files whose bytes are lost or changed. It never deletes a file.
+// file has, and flags files whose bytes are lost or changed. It never deletes a file, nor what a restored database does not know
+// before an operator has confirmed.
 package check
 
 import (
@@ -25,8 +26,8 @@ const (
 	sliceSize = 2000
 	// unknownFor is the age of a backend object without a file that may be deleted. An upload needs less.
 	unknownFor = 24 * time.Hour
-	// longestTick separates ticks of a running installation from one that contains a lost part of its history.
-	longestTick = 15 * time.Minute
+	// clocksDiffer is the most by which the clock of a server, whose time is in the ids, may be ahead of that of the database.
+	clocksDiffer = time.Hour
 	// sampleSize bounds the bytes whose checksum one slice computes.
 	sampleSize = 64 << 20
 )
@@ -42,15 +43,18 @@ type Service struct {
 
 // State contains what the comparison has found.
 type State struct {
-	Unknown, Missing, Damaged, Collected int64
+	Unknown, Missing, Damaged, Collected int64      // Unknown: also uploads in the object store
 	FinishedAt                           *time.Time // of the last whole pass
+	KnownSince                           time.Time  // what is older may have files that the database does not know
 }
 
 // State reads it.
 func (s *Service) State(ctx context.Context) (st State, err error) {
-	if err := s.DB.QueryRow(ctx, selectState).Scan(&st.Unknown, &st.Collected, &st.FinishedAt, &st.Missing, &st.Damaged); err != nil {
+	var uploads int64
+	if err := s.DB.QueryRow(ctx, selectState).Scan(&st.Unknown, &uploads, &st.Collected, &st.FinishedAt, &st.Missing, &st.Damaged, &st.KnownSince); err != nil {
 		return State{}, fmt.Errorf("reading the comparison of the object store: %w", err)
 	}
+	st.Unknown += uploads
 	return st, nil
 }
 
@@ -118,7 +122,8 @@ func (s *Service) read(ctx context.Context, p *slice) error {
 	return err
 }
 
-// collect deletes backend objects without a file. After a restore of an older database it leaves those of the time that is lost.
+// collect deletes backend objects without a file that are newer than the last restart of the database. Older ones may be those of
+// files that a restored database does not know.
 func (s *Service) collect(ctx context.Context, stored []blob.Info) (left, collected int64, err error) {
 	var old []uuid.UUID
 	var since []time.Time
@@ -130,7 +135,7 @@ func (s *Service) collect(ctx context.Context, stored []blob.Info) (left, collec
 	if len(old) == 0 {
 		return 0, 0, nil
 	}
-	unknown, err := pg.List(ctx, s.DB, "backend objects without a file", selectUnknown, pgx.RowToStructByPos[stray], old, since, longestTick)
+	unknown, err := pg.List(ctx, s.DB, "backend objects without a file", selectUnknown, pgx.RowToStructByPos[stray], old, since, clocksDiffer)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -147,18 +152,21 @@ func (s *Service) collect(ctx context.Context, stored []blob.Info) (left, collec
 	return left, collected, nil
 }
 
-// stray is a backend object without a file. Covered: the database has the history of its time, or an operator has confirmed.
+// stray is a backend object without a file, or an upload without a row. Covered: the database has the history since its
+// beginning, or an operator has confirmed.
 type stray struct {
 	Key     uuid.UUID
 	Covered bool
 }
 
 // created is the time in the id, which is before the upload of the bytes.
-func created(info blob.Info) time.Time {
-	if info.ID.Version() != 7 {
-		return info.Modified
+func created(info blob.Info) time.Time { return begun(info.ID, info.Modified) }
+
+func begun(id uuid.UUID, otherwise time.Time) time.Time {
+	if id.Version() != 7 {
+		return otherwise
 	}
-	seconds, nanos := info.ID.Time().UnixTime()
+	seconds, nanos := id.Time().UnixTime()
 	return time.Unix(seconds, nanos)
 }
 

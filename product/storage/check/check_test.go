@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 	"testing"
@@ -47,7 +48,9 @@ func setup(t *testing.T) *fixture {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	f := &fixture{t: t, db: pgtest.Clone(t), blobs: &old{store}}
-	f.Service = &check.Service{DB: pgtest.As(t, f.db, "gpuaas_work"), Blobs: f.blobs}
+	f.Service = &check.Service{DB: pgtest.As(t, f.db, "gpuaas_work"), Blobs: f.blobs, UploadLife: func() time.Duration { return time.Hour }}
+	f.exec(`SELECT storage_known_since()`)
+	f.exec(`UPDATE storage_history SET written_by = pg_current_xact_id(), since = now() - interval '3 hours'`)
 	return f
 }
 
@@ -92,37 +95,61 @@ func (f *fixture) exists(key uuid.UUID) bool {
 	return err == nil
 }
 
-// A backend object without a file is deleted if the database has the history of its time. One of a time that is lost stays until
-// an operator confirms.
+// A backend object without a file is deleted if the database has run since before it. After a restore, also of a database that is
+// a second older, it stays until an operator confirms.
 func TestObjectsWithoutAFile(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
-	kept, reserved, stray := f.put("kept"), f.put("reserved"), f.put("stray")
-	f.file(kept, "kept", "kept")
-	f.exec(`INSERT INTO storage_reservations (object_key, org_id, project_id, bytes, expires_at) VALUES ($1, $1, $1, 0, now())`, reserved)
-	if st := f.pass(); st.Unknown != 1 || st.Collected != 0 || !f.exists(stray) {
-		t.Errorf("without a history: %+v", st)
-	}
-	now := time.Now().Unix()
-	f.exec(`INSERT INTO usage_ticks (from_s, to_s) VALUES ($1, $2)`, now-7200, now+7200)
-	if st := f.pass(); st.Unknown != 1 || !f.exists(stray) {
-		t.Errorf("in a long tick: %+v", st)
-	}
-	f.exec(`UPDATE storage_checks SET confirmed_until = now() + interval '1 minute'`)
-	if st := f.pass(); st.Unknown != 0 || st.Collected != 1 || f.exists(stray) {
-		t.Errorf("confirmed: %+v", st)
-	}
-	if !f.exists(kept) || !f.exists(reserved) {
-		t.Error("an object with a file or a reservation was deleted")
+	for name, restore := range map[string]string{
+		"of files or by failover": `UPDATE storage_history SET server_started = server_started - interval '1 second', written_by = pg_current_xact_id()`,
+		"of a dump":               `UPDATE storage_history SET written_by = '1'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			used, reserved, stray := f.put("used"), f.put("reserved"), f.put("stray")
+			f.file(used, "used", "used")
+			f.exec(`INSERT INTO storage_reservations (object_key, org_id, project_id, bytes, expires_at) VALUES ($1, $1, $1, 0, now())`, reserved)
+			forgotten, err := f.blobs.Begin(t.Context(), uuid.Must(uuid.NewV7()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Clock = clock.At(func() time.Time { return time.Now().Add(48 * time.Hour) })
+			// The time since which the history is known can be neither earlier nor later than the second of the restore.
+			f.exec(restore)
+			for range 2 {
+				if st := f.passWithUploads(); st.Unknown != 2 || st.Collected != 0 || !f.exists(stray) || time.Since(st.KnownSince) > time.Minute {
+					t.Errorf("after a restore: %+v", st)
+				}
+			}
+			if _, err := f.blobs.Parts(t.Context(), forgotten); err != nil {
+				t.Errorf("an upload after a restore: %v", err)
+			}
+			f.exec(`UPDATE storage_checks SET confirmed_until = now() + interval '1 minute'`)
+			if st := f.passWithUploads(); st.Unknown != 0 || st.Collected != 1 || f.exists(stray) {
+				t.Errorf("confirmed: %+v", st)
+			}
+			if _, err := f.blobs.Parts(t.Context(), forgotten); !errors.Is(err, blob.ErrNotFound) {
+				t.Errorf("an upload after the confirmation: %v", err)
+			}
+			if !f.exists(used) || !f.exists(reserved) {
+				t.Error("an object with a file or a reservation was deleted")
+			}
+		})
 	}
 }
 
-func TestAnObjectOfACoveredTimeIsCollected(t *testing.T) {
+func (f *fixture) passWithUploads() check.State {
+	f.t.Helper()
+	if err := f.AbortForgotten(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	return f.pass()
+}
+
+func TestAnObjectOfAKnownTimeIsCollected(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	stray := f.put("stray")
-	now := time.Now().Unix()
-	f.exec(`INSERT INTO usage_ticks (from_s, to_s) VALUES ($1, $2)`, now-300, now+300)
 	if st := f.pass(); st.Collected != 1 || f.exists(stray) {
 		t.Errorf("%+v", st)
 	}
@@ -137,6 +164,7 @@ func TestAnObjectOfACoveredTimeIsCollected(t *testing.T) {
 func TestFilesWithoutTheirBytes(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
+	f.exec(`UPDATE storage_history SET written_by = pg_current_xact_id(), since = now()`) // it leaves what no file has
 	sound, short, changed, lost := f.put("sound"), f.put("short"), f.put("changed"), uuid.Must(uuid.NewV7())
 	f.file(sound, "sound", "sound")
 	f.file(short, "longer", "longer")

@@ -1,10 +1,11 @@
 package check
 
 const (
-	selectPosition = `SELECT after_key FROM storage_checks`
+	// The function is called here too, so that it notices a restart of the database within a minute.
+	selectPosition = `SELECT after_key FROM storage_checks, storage_known_since()`
 	selectState    = `
-	SELECT c.unknown_last, c.collected, c.finished_at, count(*) FILTER (WHERE f.fault = 'missing'), count(*) FILTER (WHERE f.fault = 'damaged')
-	FROM storage_checks c LEFT JOIN storage_faults f ON true GROUP BY c.one`
+	SELECT c.unknown_last, c.unknown_uploads, c.collected, c.finished_at, count(*) FILTER (WHERE f.fault = 'missing'), count(*) FILTER (WHERE f.fault = 'damaged'), h.since
+	FROM storage_checks c CROSS JOIN storage_history h LEFT JOIN storage_faults f ON true GROUP BY c.one, h.one`
 
 	// A copy has the backend object of its original.
 	selectFiles = `
@@ -13,7 +14,7 @@ const (
 
 	// An upload in progress has a reservation, and so has a backend object that waits for its deletion.
 	selectUnknown = `
-	SELECT u.key, metering_covers(u.since, $3::interval) OR u.since < (SELECT confirmed_until FROM storage_checks)
+	SELECT u.key, u.since - $3::interval > (SELECT storage_known_since()) OR u.since < (SELECT confirmed_until FROM storage_checks)
 	FROM unnest($1::uuid[], $2::timestamptz[]) AS u (key, since)
 	WHERE NOT EXISTS (SELECT FROM storage_objects o WHERE o.object_key = u.key) AND NOT EXISTS (SELECT FROM storage_reservations r WHERE r.object_key = u.key)`
 
@@ -33,5 +34,9 @@ const (
 		finished_at = CASE WHEN $5 THEN now() ELSE finished_at END
 	WHERE after_key = $1`
 
-	selectExisting = `SELECT id FROM storage_uploads WHERE id = ANY($1)`
+	// $3 is as in selectUnknown.
+	selectWithoutRow = `
+	SELECT u.key, u.since - $3::interval > (SELECT storage_known_since()) OR u.since < (SELECT confirmed_until FROM storage_checks)
+	FROM unnest($1::uuid[], $2::timestamptz[]) AS u (key, since) WHERE NOT EXISTS (SELECT FROM storage_uploads s WHERE s.id = u.key)`
+	countLeft = `UPDATE storage_checks SET unknown_uploads = $1 WHERE unknown_uploads <> $1`
 )

@@ -1,4 +1,5 @@
-package storage
+// Package listing lists the files and folders of a folder, in the sequence of S3 or by time. It changes nothing.
+package listing
 
 import (
 	"context"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/product/storage"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
@@ -32,42 +34,45 @@ type Position struct {
 }
 
 // PositionOf returns the place after an object of a list of a folder.
-func PositionOf(o Object, q Query) Position {
+func PositionOf(o storage.Object, q Query) Position {
 	if q.Newest {
 		return Position{Updated: o.UpdatedAt, ID: o.ID}
 	}
 	p := o.Path[len(q.Folder):].String()
-	if o.Type == Folder {
+	if o.Type == storage.Folder {
 		p += "/"
 	}
 	return Position{Path: p}
 }
 
+// Service reads what the service of the files has stored.
+type Service struct{ *storage.Service }
+
 // List returns a page of the objects of a folder. The sequence by name is that of the paths, byte by byte, where the path of
 // a folder ends with a slash. It is the sequence of S3.
-func (s *Service) List(ctx context.Context, at Scope, q Query) ([]Object, error) {
+func (s Service) List(ctx context.Context, at storage.Scope, q Query) ([]storage.Object, error) {
 	folder, err := s.Stat(ctx, at, q.Folder)
 	switch {
 	case err != nil:
 		return nil, err
-	case folder.Type == File:
+	case folder.Type == storage.File:
 		return nil, errs.New(errs.StorageObjectNotFound, "%q is a file", q.Folder).At("prefix").Try("list its folder")
 	case q.Newest && q.Recursive:
 		return nil, errs.Invalid("sort", "updated_at is possible without recursive only")
 	case q.Newest:
 		return s.newest(ctx, folder, q)
 	}
-	l := lister{s: s, recursive: q.Recursive, limit: q.Limit}
+	l := lister{s: s.Service, recursive: q.Recursive, limit: q.Limit}
 	err = l.list(ctx, folder.ID, q.Folder, q.After.Path)
 	return l.all, err
 }
 
 // lister collects a page of the objects below a folder.
 type lister struct {
-	s         *Service
+	s         *storage.Service
 	recursive bool
 	limit     int
-	all       []Object
+	all       []storage.Object
 }
 
 // list adds the objects of a folder with greater paths than after, which is relative to the folder.
@@ -80,7 +85,7 @@ func (l *lister) list(ctx context.Context, folder uuid.UUID, p objectpath.Path, 
 	}
 	for len(l.all) < l.limit {
 		n := l.limit - len(l.all)
-		page, err := pg.List(ctx, l.s.DB, "files", selectByName, scanObject, folder, after, n)
+		page, err := pg.List(ctx, l.s.DB, "files", selectByName, storage.ScanObject, folder, after, n)
 		if err != nil {
 			return err
 		}
@@ -94,16 +99,16 @@ func (l *lister) list(ctx context.Context, folder uuid.UUID, p objectpath.Path, 
 			return nil
 		}
 		last := page[len(page)-1]
-		if after = last.Name; last.Type == Folder {
+		if after = last.Name; last.Type == storage.Folder {
 			after += "/"
 		}
 	}
 	return nil
 }
 
-func (l *lister) add(ctx context.Context, o Object) error {
+func (l *lister) add(ctx context.Context, o storage.Object) error {
 	l.all = append(l.all, o)
-	if o.Type == File || !l.recursive || len(l.all) == l.limit {
+	if o.Type == storage.File || !l.recursive || len(l.all) == l.limit {
 		return nil
 	}
 	return l.list(ctx, o.ID, o.Path, "")
@@ -114,18 +119,18 @@ func (l *lister) resume(ctx context.Context, parent uuid.UUID, p objectpath.Path
 	if !l.recursive {
 		return nil
 	}
-	found, err := pg.List(ctx, l.s.DB, "files", selectFolder, scanObject, parent, p.Name()+"/")
+	found, err := pg.List(ctx, l.s.DB, "files", selectFolder, storage.ScanObject, parent, p.Name()+"/")
 	if err != nil || len(found) == 0 {
 		return err
 	}
 	return l.list(ctx, found[0].ID, p, after)
 }
 
-func (s *Service) newest(ctx context.Context, folder Object, q Query) ([]Object, error) {
+func (s Service) newest(ctx context.Context, folder storage.Object, q Query) ([]storage.Object, error) {
 	if q.After.ID == uuid.Nil {
 		q.After.Updated = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	all, err := pg.List(ctx, s.DB, "files", selectByTime, scanObject, folder.ID, q.After.Updated, q.After.ID, q.Limit)
+	all, err := pg.List(ctx, s.DB, "files", selectByTime, storage.ScanObject, folder.ID, q.After.Updated, q.After.ID, q.Limit)
 	for i := range all {
 		all[i].Path = append(slices.Clip(q.Folder), all[i].Name)
 	}
