@@ -165,11 +165,12 @@ s3.upload_file('big', 'default', 'boto/big')
 s3.download_file('default', 'boto/big', 'big.boto')
 s3.put_object(Bucket='default', Key='boto/text', Body=b'hello', ContentType='text/plain', Metadata={'a': 'b'})
 o = s3.get_object(Bucket='default', Key='boto/text')
-assert o['Body'].read() == b'hello' and o['ContentType'].startswith('text/plain'), o
+assert o['Body'].read() == b'hello' and o['ContentType'].startswith('text/plain') and o['Metadata'] == {'a': 'b'}, o
 assert s3.get_object(Bucket='default', Key='boto/text', Range='bytes=1-2')['Body'].read() == b'el'
 keys = [c['Key'] for p in s3.get_paginator('list_objects_v2').paginate(Bucket='default', Prefix='boto/', PaginationConfig={'PageSize': 1}) for c in p['Contents']]
 assert keys == ['boto/big', 'boto/text'], keys
 s3.copy_object(Bucket='default', Key='boto/copy', CopySource={'Bucket': 'default', 'Key': 'boto/text'})
+assert s3.head_object(Bucket='default', Key='boto/copy')['Metadata'] == {'a': 'b'}
 s3.copy({'Bucket': 'default', 'Key': 'boto/big'}, 'default', 'boto/big2')
 assert s3.head_object(Bucket='default', Key='boto/big2')['ContentLength'] == 21 << 20
 for code, call in (('404', lambda: s3.head_object(Bucket='default', Key='no')), ('NoSuchKey', lambda: s3.get_object(Bucket='default', Key='no')), ('NoSuchBucket', lambda: s3.list_objects_v2(Bucket='other')),
@@ -202,14 +203,23 @@ func TestRealClientsRclone(t *testing.T) {
 	x.run("copy", "big", "gpu:default/x")
 	x.run("copy", "gpu:default/x/big", "got")
 	x.same("big", "got/big")
-	x.run("sync", "--size-only", "tree", "gpu:default/tree")
+	x.run("sync", "tree", "gpu:default/tree")
 	x.run("check", "--size-only", "tree", "gpu:default/tree")
 	x.run("check", "--download", "tree", "gpu:default/tree")
-	if out := x.run("sync", "-v", "--size-only", "tree", "gpu:default/tree"); !strings.Contains(out, "There was nothing to transfer") {
+	if out := x.run("sync", "-v", "tree", "gpu:default/tree"); !strings.Contains(out, "There was nothing to transfer") {
 		t.Errorf("a second sync: %s", out)
 	}
-	x.run("sync", "--size-only", "gpu:default/tree", "tree.2")
+	// rclone stores the time of a local file as metadata, and changes it by a copy of the file to itself.
+	past := time.Date(2020, 2, 3, 4, 5, 6, 0, time.UTC)
+	if err := os.Chtimes(filepath.Join(x.dir, "tree/sub/d"), past, past); err != nil {
+		t.Fatal(err)
+	}
+	x.run("sync", "tree", "gpu:default/tree")
+	x.run("sync", "gpu:default/tree", "tree.2")
 	x.same("tree/sub/d", "tree.2/sub/d")
+	if info, err := os.Stat(filepath.Join(x.dir, "tree.2/sub/d")); err != nil || !info.ModTime().Equal(past) {
+		t.Errorf("the time of the file is %v, %v", info, err)
+	}
 	x.run("moveto", "gpu:default/x/big", "gpu:default/x/moved")
 	if out := x.run("lsf", "-R", "gpu:default"); !strings.Contains(out, "x/moved") || !strings.Contains(out, "tree/sub/d") {
 		t.Errorf("listed %s", out)

@@ -87,7 +87,7 @@ func CheckEvidence(e Evidence) Checked {
 	return c
 }
 
-// charge is what the entries of one tick charge for an allocation, or for the stored bytes of a project.
+// charge names an allocation or the stored bytes of a project, in one tick.
 type charge struct {
 	tick       int64
 	allocation ids.Allocation

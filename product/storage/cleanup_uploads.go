@@ -13,10 +13,10 @@ import (
 
 // expired is an upload whose row is not needed any more.
 type expired struct {
-	at    Scope
-	blob  blob.Upload
-	state State
-	known bool // the database has the whole history of the upload
+	at      Scope
+	blob    blob.Upload
+	state   State
+	covered bool // the database has the whole history of the upload
 }
 
 // EndUploads removes uploads that have expired, with their reservations, parts and backend objects.
@@ -39,7 +39,7 @@ func (s *Service) EndUploads(ctx context.Context) error {
 }
 
 func scanExpired(row pgx.CollectableRow) (u expired, err error) {
-	err = row.Scan(&u.blob.ID, &u.at.Tenant, &u.at.Project, &u.blob.Handle, &u.state, &u.known)
+	err = row.Scan(&u.blob.ID, &u.at.Tenant, &u.at.Project, &u.blob.Handle, &u.state, &u.covered)
 	return u, err
 }
 
@@ -52,7 +52,7 @@ func (s *Service) endUpload(ctx context.Context, u expired) error {
 			return err
 		}
 	}
-	if u.state != Completed && u.known {
+	if u.state != Completed && u.covered {
 		if err := errors.Join(s.Blobs.Abort(ctx, u.blob), s.Blobs.Delete(ctx, u.blob.ID)); err != nil {
 			return err
 		}

@@ -63,13 +63,13 @@ func TestAProjectWithAnUploadIsNotClosed(t *testing.T) {
 
 // closing closes a project before its first byte.
 type closing struct {
-	f    *fixture
-	once sync.Once
-	err  error
+	f     *fixture
+	first sync.Once
+	err   error
 }
 
 func (c *closing) Read([]byte) (int, error) {
-	c.once.Do(func() { c.err = c.f.closeProject() })
+	c.first.Do(func() { c.err = c.f.closeProject() })
 	return 0, io.EOF
 }
 

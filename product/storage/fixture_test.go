@@ -58,7 +58,7 @@ func setupWith(t testing.TB, store blob.Store) *fixture {
 	f.work = &storage.Service{DB: pgtest.As(t, f.db, "gpuaas_work"), Blobs: store, Naming: ids.DefaultNaming, Limits: limits}
 	f.caller = identity.Caller{Tenant: ids.New[ids.Tenant](), Project: ids.New[ids.Project](), User: ids.New[ids.User](), CorrelationID: "test"}
 	f.insertProject()
-	f.knownSince("3 hours")
+	f.historySince("3 hours")
 	return f
 }
 
@@ -70,8 +70,8 @@ func (f *fixture) other(tenant ids.Tenant) *fixture {
 	return &o
 }
 
-// knownSince makes the database know its history since some time ago.
-func (f *fixture) knownSince(ago string) {
+// historySince makes the database know its history since some time ago.
+func (f *fixture) historySince(ago string) {
 	f.t.Helper()
 	f.exec(`SELECT storage_known_since()`)
 	f.exec(`UPDATE storage_history SET written_by = pg_current_xact_id(), since = now() - $1::interval`, ago)

@@ -148,7 +148,7 @@ type NewCopy struct {
 	Changed  *Described
 }
 
-// Described is how a copy differs from its original: without it they have the same media type and metadata.
+// Described has the media type and the metadata of a copy that differs from its original.
 type Described struct {
 	MediaType string
 	Metadata  Metadata

@@ -75,4 +75,4 @@ const (
 )
 
 var selectExpired = `
-	SELECT id, org_id, project_id, handle, state, ` + fmt.Sprintf(isKnown, "u") + ` FROM storage_uploads u WHERE expires_at <= now() ORDER BY expires_at LIMIT $1`
+	SELECT id, org_id, project_id, handle, state, ` + fmt.Sprintf(isCovered, "u") + ` FROM storage_uploads u WHERE expires_at <= now() ORDER BY expires_at LIMIT $1`

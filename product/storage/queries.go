@@ -121,14 +121,14 @@ const (
 
 	// The bytes of an upload that began before a restart or a restore of the database may be those of a file that the database does
 	// not know. They stay in the object store until an operator confirms, like all that it does not know.
-	isKnown = `(%[1]s.created_at >= (SELECT storage_known_since()) OR %[1]s.created_at < (SELECT confirmed_until FROM storage_checks))`
+	isCovered = `(%[1]s.created_at >= (SELECT storage_known_since()) OR %[1]s.created_at < (SELECT confirmed_until FROM storage_checks))`
 )
 
 var emptyReservation = `
 	UPDATE storage_reservations r SET bytes = 0
 	FROM (SELECT object_key, bytes FROM storage_reservations WHERE object_key = $1 AND expires_at <= now() FOR UPDATE) old
 	WHERE r.object_key = old.object_key
-	RETURNING old.bytes, NOT EXISTS (SELECT FROM storage_objects o WHERE o.object_key = r.object_key) AND (r.unused OR ` + fmt.Sprintf(isKnown, "r") + `)`
+	RETURNING old.bytes, NOT EXISTS (SELECT FROM storage_objects o WHERE o.object_key = r.object_key) AND (r.unused OR ` + fmt.Sprintf(isCovered, "r") + `)`
 
 const (
 	cleanupDue = `

@@ -60,7 +60,7 @@ func QueueEmpty(b *pgx.Batch, project ids.Project) {
 	})
 }
 
-// Remaining is what a tenant has of files.
+// Remaining counts the files of a tenant.
 type Remaining struct {
 	Objects int64 // files and folders
 	Bytes   int64 // with those of uploads

@@ -62,7 +62,7 @@ type Scope struct {
 // ScopeOf returns the project of a request.
 func ScopeOf(c identity.Caller) Scope { return Scope{c.Tenant, c.Project, c.Cause()} }
 
-// Metadata is what a client has stored with a file or folder, by lower-case name. It means nothing to the platform.
+// Metadata are values that a client has stored with a file or folder, by lower-case name. The platform does not read them.
 type Metadata map[string]string
 
 // orEmpty returns metadata that is not null in SQL.

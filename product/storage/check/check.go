@@ -45,13 +45,13 @@ type Service struct {
 type State struct {
 	Unknown, Missing, Damaged, Collected int64      // Unknown: also uploads in the object store
 	FinishedAt                           *time.Time // of the last whole pass
-	KnownSince                           time.Time  // what is older may have files that the database does not know
+	HistorySince                         time.Time  // what is older may have files that the database does not know
 }
 
 // State reads it.
 func (s *Service) State(ctx context.Context) (st State, err error) {
 	var uploads int64
-	if err := s.DB.QueryRow(ctx, selectState).Scan(&st.Unknown, &uploads, &st.Collected, &st.FinishedAt, &st.Missing, &st.Damaged, &st.KnownSince); err != nil {
+	if err := s.DB.QueryRow(ctx, selectState).Scan(&st.Unknown, &uploads, &st.Collected, &st.FinishedAt, &st.Missing, &st.Damaged, &st.HistorySince); err != nil {
 		return State{}, fmt.Errorf("reading the comparison of the object store: %w", err)
 	}
 	st.Unknown += uploads

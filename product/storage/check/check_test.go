@@ -117,7 +117,7 @@ func TestObjectsWithoutAFile(t *testing.T) {
 			// The time since which the history is known can be neither earlier nor later than the second of the restore.
 			f.exec(restore)
 			for range 2 {
-				if st := f.passWithUploads(); st.Unknown != 2 || st.Collected != 0 || !f.exists(stray) || time.Since(st.KnownSince) > time.Minute {
+				if st := f.passWithUploads(); st.Unknown != 2 || st.Collected != 0 || !f.exists(stray) || time.Since(st.HistorySince) > time.Minute {
 					t.Errorf("after a restore: %+v", st)
 				}
 			}
@@ -146,7 +146,7 @@ func (f *fixture) passWithUploads() check.State {
 	return f.pass()
 }
 
-func TestAnObjectOfAKnownTimeIsCollected(t *testing.T) {
+func TestAnObjectOfACoveredTimeIsCollected(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	stray := f.put("stray")

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
-// pieces are what file systems, shells, browsers and archives treat specially.
+// pieces are parts of names that file systems, shells, browsers and archives treat specially.
 var pieces = []string{
 	".", "..", "/", "//", "\\", "a", "A", "b", "e", "E", "é", "É", "e\u0301", "\u0301", "ß", "ẞ", "SS", "ss", "ﬁ", "fi", "i", "I", "ı", "İ", "ς", "σ", "Σ", "K", "Å", "Å", "ſ", "s", "µ", "μ",
 	" ", "\u00a0", "\u3000", "\t", "\n", "\x00", "\x7f", "\u200b", "\u202e", "\ufeff", "\ufe0f", "\ufe0e", "\u034f", "\u115f", "\u3164", "\u180b", "☺", "\xff", "\xc0\xae", "%2e", "%2f", "%00", "~", "$", ":", "*", "?", "\"", "<", ">", "|",
