@@ -26,7 +26,6 @@ const (
 	RETURNING id, mount_at, access_key_id, secret_enc, expires_at`
 
 	// $1 is the beginning of the envelopes of the newest data key.
-	selectOldSecrets = `
 	selectOld = `SELECT id, ARRAY[secret_enc] FROM storage_access_keys WHERE substr(secret_enc, 1, length($1::bytea)) <> $1 AND id > $2`
 	countOld  = `SELECT count(*) FROM storage_access_keys WHERE substr(secret_enc, 1, length($1::bytea)) <> $1`
 	pageOld   = ` ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED`
@@ -37,5 +36,5 @@ const (
 	countOldSecrets  = countOld + ofTools
 	selectOldMounts  = selectOld + ofMounts + pageOld
 	countOldMounts   = countOld + ofMounts
-	resealSecret    = `UPDATE storage_access_keys SET secret_enc = $2 WHERE id = $1`
+	resealSecret     = `UPDATE storage_access_keys SET secret_enc = $2 WHERE id = $1`
 )

@@ -137,11 +137,11 @@ func (s *Service) project(ctx context.Context, c identity.Caller) (identity.Proj
 
 // The secrets of S3 tools and those of mounts have data keys of their own.
 var (
-	secrets      = sealed("the secrets of storage keys", selectOldSecrets, countOldSecrets)
-	mountSecrets = sealed("the secrets of mounts", selectOldMounts, countOldMounts)
+	secrets      = newSecrets("the secrets of storage keys", selectOldSecrets, countOldSecrets)
+	mountSecrets = newSecrets("the secrets of mounts", selectOldMounts, countOldMounts)
 )
 
-func sealed(what, list, count string) reseal.Secrets {
+func newSecrets(what, list, count string) reseal.Secrets {
 	return reseal.Secrets{
 		What: what, List: list, Replace: resealSecret, Count: count,
 		Places: func(id uuid.UUID) []envelope.Place { return []envelope.Place{secretAt(id)} },
