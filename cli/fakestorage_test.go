@@ -41,6 +41,10 @@ func (f *fake) storage(w http.ResponseWriter, r *http.Request, operation string,
 		f.page(w, r, []any{oapi.StorageClass{Name: "standard", DisplayName: "Standard", Price: oapi.Money{AmountMinor: 3, Currency: "EUR"}, FreeGib: 5, RetentionDays: 14, Default: true}}, 50)
 		return true
 	}
+	if operation == "listStorageFaults" {
+		f.storageFaults(w, r)
+		return true
+	}
 	if !strings.HasPrefix(r.URL.Path, "/api/v1/storage/") {
 		return false
 	}
@@ -160,6 +164,24 @@ func (f *fake) storage(w http.ResponseWriter, r *http.Request, operation string,
 		return false
 	}
 	return true
+}
+
+// storageFaults has an empty page before the one with differences. A project has none.
+func (f *fake) storageFaults(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if q.Get("project") != "" {
+		reply(w, http.StatusOK, oapi.StorageFaultList{Items: []oapi.StorageFault{}})
+		return
+	}
+	if q.Get("cursor") == "" {
+		reply(w, http.StatusOK, oapi.StorageFaultList{Items: []oapi.StorageFault{}, NextCursor: new("next")})
+		return
+	}
+	object, tenant, project := id(71), id(72), id(73)
+	reply(w, http.StatusOK, oapi.StorageFaultList{Items: []oapi.StorageFault{
+		{Fault: "damaged", ObjectKey: id(70), SizeBytes: 12, Files: 2, ObjectId: &object, TenantId: &tenant, ProjectId: &project},
+		{Fault: "unknown", ObjectKey: id(74), SizeBytes: 7},
+	}})
 }
 
 func (f *fake) putPart(w http.ResponseWriter, r *http.Request, u *fakeUpload, params map[string]string) {

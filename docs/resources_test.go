@@ -49,6 +49,7 @@ var valuesOnly = map[string]string{
 	"Member":          "the role of a user in a tenant or project: `user_id` names the user, and a role has no time of its own",
 	"PolicyKey":       "a definition in the program, without an owner and a time; the objects in `set` are of type `policy`",
 	"StatementTotals": "a sum over a month",
+	"StorageFault":    "a difference that is computed for each request; the key of its backend object identifies it",
 	"StoragePart":     "bytes of an upload in progress; its number identifies it, and it ends with the upload",
 	"Usage":           "a sum over intervals, computed for each request",
 }

@@ -2151,6 +2151,27 @@ func (e SshCertificateVia) Valid() bool {
 	}
 }
 
+// Defines values for StorageFaultFault.
+const (
+	StorageFaultFaultDamaged StorageFaultFault = "damaged"
+	StorageFaultFaultMissing StorageFaultFault = "missing"
+	StorageFaultFaultUnknown StorageFaultFault = "unknown"
+)
+
+// Valid indicates whether the value is a known member of the StorageFaultFault enum.
+func (e StorageFaultFault) Valid() bool {
+	switch e {
+	case StorageFaultFaultDamaged:
+		return true
+	case StorageFaultFaultMissing:
+		return true
+	case StorageFaultFaultUnknown:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StorageObjectType.
 const (
 	File   StorageObjectType = "file"
@@ -7441,6 +7462,37 @@ type StorageClassList struct {
 	NextCursor *NextCursor `json:"next_cursor,omitempty"`
 }
 
+// StorageFault defines model for StorageFault.
+type StorageFault struct {
+	// Fault `missing`: the bytes of a file do not exist. `damaged`: they have another size or SHA-256. `unknown`: a backend object of more than a day has no file.
+	Fault StorageFaultFault `json:"fault"`
+
+	// Files The number of files with these bytes. A copy has those of its original.
+	Files int64 `json:"files"`
+
+	// ObjectId The id of one of these files.
+	ObjectId *openapi_types.UUID `json:"object_id,omitempty"`
+
+	// ObjectKey The key of the backend object.
+	ObjectKey openapi_types.UUID  `json:"object_key"`
+	ProjectId *openapi_types.UUID `json:"project_id,omitempty"`
+
+	// SizeBytes The size of the file, or of the backend object without a file.
+	SizeBytes int64               `json:"size_bytes"`
+	TenantId  *openapi_types.UUID `json:"tenant_id,omitempty"`
+}
+
+// StorageFaultFault `missing`: the bytes of a file do not exist. `damaged`: they have another size or SHA-256. `unknown`: a backend object of more than a day has no file.
+type StorageFaultFault string
+
+// StorageFaultList defines model for StorageFaultList.
+type StorageFaultList struct {
+	Items []StorageFault `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
 // StorageFolderRequest defines model for StorageFolderRequest.
 type StorageFolderRequest struct {
 	Path string `json:"path"`
@@ -9525,6 +9577,21 @@ type QuarantineSlotParams struct {
 
 	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
+// ListStorageFaultsParams defines parameters for ListStorageFaults.
+type ListStorageFaultsParams struct {
+	// Project The API compares only the files of the project with this id.
+	Project *openapi_types.UUID `form:"project,omitempty" json:"project,omitempty"`
+
+	// Checksums The API reads the bytes and compares their SHA-256. Without it the API compares sizes.
+	Checksums *bool `form:"checksums,omitempty" json:"checksums,omitempty"`
+
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListTenantsParams defines parameters for ListTenants.
@@ -12889,6 +12956,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
 	QuarantineSlot(ctx context.Context, id SlotID, params *QuarantineSlotParams, body QuarantineSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListStorageFaults List storage faults
+	//
+	// The API compares the object store with the files, and returns files whose bytes are lost or changed and backend objects
+	// without a file, by the key of the backend object. It changes nothing. A request compares at most some thousand files, so
+	// that a page can be empty although others follow. The response has ids and no names.
+	//
+	// Corresponds with GET /api/v1/admin/storage/faults (the `ListStorageFaults` operationId).
+	ListStorageFaults(ctx context.Context, params *ListStorageFaultsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTenants List tenants
 	//
@@ -16868,6 +16944,25 @@ func (c *Client) QuarantineSlotWithBody(ctx context.Context, id SlotID, params *
 // Corresponds with POST /api/v1/admin/slots/{id}/quarantine (the `QuarantineSlot` operationId).
 func (c *Client) QuarantineSlot(ctx context.Context, id SlotID, params *QuarantineSlotParams, body QuarantineSlotJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewQuarantineSlotRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListStorageFaults List storage faults
+//
+// The API compares the object store with the files, and returns files whose bytes are lost or changed and backend objects
+// without a file, by the key of the backend object. It changes nothing. A request compares at most some thousand files, so
+// that a page can be empty although others follow. The response has ids and no names.
+//
+// Corresponds with GET /api/v1/admin/storage/faults (the `ListStorageFaults` operationId).
+func (c *Client) ListStorageFaults(ctx context.Context, params *ListStorageFaultsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListStorageFaultsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -26434,6 +26529,96 @@ func NewQuarantineSlotRequestWithBody(server string, id SlotID, params *Quaranti
 			req.Header.Set("Idempotency-Key", headerParam1)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewListStorageFaultsRequest constructs an http.Request for the ListStorageFaults method
+func NewListStorageFaultsRequest(server string, params *ListStorageFaultsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/storage/faults")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Project != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "project", *params.Project, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Checksums != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "checksums", *params.Checksums, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -39675,6 +39860,9 @@ type ServerInterface interface {
 	// QuarantineSlot Quarantine slot
 	// (POST /api/v1/admin/slots/{id}/quarantine)
 	QuarantineSlot(c *gin.Context, id SlotID, params QuarantineSlotParams)
+	// ListStorageFaults List storage faults
+	// (GET /api/v1/admin/storage/faults)
+	ListStorageFaults(c *gin.Context, params ListStorageFaultsParams)
 	// ListTenants List tenants
 	// (GET /api/v1/admin/tenants)
 	ListTenants(c *gin.Context, params ListTenantsParams)
@@ -44369,6 +44557,57 @@ func (siw *ServerInterfaceWrapper) QuarantineSlot(c *gin.Context) {
 	}
 
 	siw.Handler.QuarantineSlot(c, id, params)
+}
+
+// ListStorageFaults operation middleware
+func (siw *ServerInterfaceWrapper) ListStorageFaults(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListStorageFaultsParams
+
+	// ------------- Optional query parameter "project" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "project", c.Request.URL.Query(), &params.Project, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter project: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "checksums" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "checksums", c.Request.URL.Query(), &params.Checksums, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter checksums: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListStorageFaults(c, params)
 }
 
 // ListTenants operation middleware
@@ -55771,6 +56010,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.DELETE(options.BaseURL+"/api/v1/admin/sessions/:id", wrapper.EndAnySession)
 	router.POST(options.BaseURL+"/api/v1/admin/slots/:id/clear", wrapper.ClearSlot)
 	router.POST(options.BaseURL+"/api/v1/admin/slots/:id/quarantine", wrapper.QuarantineSlot)
+	router.GET(options.BaseURL+"/api/v1/admin/storage/faults", wrapper.ListStorageFaults)
 	router.GET(options.BaseURL+"/api/v1/admin/tenants", wrapper.ListTenants)
 	router.POST(options.BaseURL+"/api/v1/admin/tenants", wrapper.CreateTenant)
 	router.DELETE(options.BaseURL+"/api/v1/admin/tenants/:tenant_id", wrapper.DeleteTenant)
@@ -58178,6 +58418,38 @@ func (response QuarantineSlot200JSONResponse) VisitQuarantineSlotResponse(w http
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.IdempotencyReplayed != nil {
 		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListStorageFaultsRequestObject struct {
+	Params ListStorageFaultsParams
+}
+
+type ListStorageFaultsResponseObject interface {
+	VisitListStorageFaultsResponse(w http.ResponseWriter) error
+}
+
+type ListStorageFaults200ResponseHeaders struct {
+	Link *string
+}
+
+type ListStorageFaults200JSONResponse struct {
+	Body    StorageFaultList
+	Headers ListStorageFaults200ResponseHeaders
+}
+
+func (response ListStorageFaults200JSONResponse) VisitListStorageFaultsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -64138,6 +64410,9 @@ type StrictServerInterface interface {
 	// QuarantineSlot Quarantine slot
 	// (POST /api/v1/admin/slots/{id}/quarantine)
 	QuarantineSlot(ctx context.Context, request QuarantineSlotRequestObject) (QuarantineSlotResponseObject, error)
+	// ListStorageFaults List storage faults
+	// (GET /api/v1/admin/storage/faults)
+	ListStorageFaults(ctx context.Context, request ListStorageFaultsRequestObject) (ListStorageFaultsResponseObject, error)
 	// ListTenants List tenants
 	// (GET /api/v1/admin/tenants)
 	ListTenants(ctx context.Context, request ListTenantsRequestObject) (ListTenantsResponseObject, error)
@@ -67154,6 +67429,32 @@ func (sh *strictHandler) QuarantineSlot(ctx *gin.Context, id SlotID, params Quar
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(QuarantineSlotResponseObject); ok {
 		if err := validResponse.VisitQuarantineSlotResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListStorageFaults operation middleware
+func (sh *strictHandler) ListStorageFaults(ctx *gin.Context, params ListStorageFaultsParams) {
+	var request ListStorageFaultsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListStorageFaults(ctx, request.(ListStorageFaultsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListStorageFaults")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListStorageFaultsResponseObject); ok {
+		if err := validResponse.VisitListStorageFaultsResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

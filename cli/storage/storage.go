@@ -19,7 +19,7 @@ import (
 // NewStorage returns the commands.
 func NewStorage(a *output.Console) *cobra.Command {
 	g := output.Group("storage", "Manage files of a project",
-		newList(a), newCopy(a), newSync(a), newMove(a), newRemove(a), newMkdir(a), newCat(a), newDu(a), newRestore(a), newUsage(a), newUploads(a), newSign(a), newKey(a), newClasses(a))
+		newList(a), newCopy(a), newSync(a), newMove(a), newRemove(a), newMkdir(a), newCat(a), newDu(a), newRestore(a), newUsage(a), newUploads(a), newSign(a), newKey(a), newClasses(a), newVerify(a))
 	g.Long = `Lists, copies and removes the files of a project. A remote path is PROJECT:PATH, where PROJECT is a
 name or an id, or :PATH for the project of the profile. In cp and sync any other path is local;
 in the other commands all paths are remote, and the project may be missing.`

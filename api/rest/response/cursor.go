@@ -79,14 +79,23 @@ func CutPage[T any](cursors Cursors, r *request.Call, limit int, items []T, plac
 		return items, nil, nil, nil
 	}
 	cut = items[:limit]
-	cursor, err := cursors.seal(r, place(cut[limit-1]))
+	next, link, err = NextPage(cursors, r, place(cut[limit-1]))
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	return cut, next, link, nil
+}
+
+// NextPage returns the cursor of a position, and the header with the address of the page behind it.
+func NextPage(cursors Cursors, r *request.Call, place any) (next, link *string, err error) {
+	cursor, err := cursors.seal(r, place)
+	if err != nil {
+		return nil, nil, err
 	}
 	q := r.URL.Query()
 	q.Set("cursor", cursor)
 	to := "<" + r.URL.Path + "?" + q.Encode() + `>; rel="next"`
-	return cut, &cursor, &to, nil
+	return &cursor, &to, nil
 }
 
 // PageSize returns the limit of a list, or the default.

@@ -39,4 +39,14 @@ const (
 	SELECT u.key, u.since - $3::interval > (SELECT storage_known_since()) OR u.since < (SELECT confirmed_until FROM storage_checks)
 	FROM unnest($1::uuid[], $2::timestamptz[]) AS u (key, since) WHERE NOT EXISTS (SELECT FROM storage_uploads s WHERE s.id = u.key)`
 	countLeft = `UPDATE storage_checks SET unknown_uploads = $1 WHERE unknown_uploads <> $1`
+	selectProjectFiles = `
+	SELECT DISTINCT ON (object_key) object_key, org_id, project_id, size_bytes, sha256 FROM storage_objects
+	WHERE project_id = $1 AND object_key > $2 ORDER BY object_key LIMIT $3`
+	// The nil id of a project means all of them.
+	selectFaulty = `
+	SELECT DISTINCT ON (object_key) object_key, size_bytes, id, org_id, project_id, count(*) OVER (PARTITION BY object_key) FROM storage_objects
+	WHERE object_key = ANY ($1) AND ($2 = '00000000-0000-0000-0000-000000000000'::uuid OR project_id = $2) ORDER BY object_key, id`
+	selectStrays = `
+	SELECT key FROM unnest($1::uuid[]) AS u (key)
+	WHERE NOT EXISTS (SELECT FROM storage_objects o WHERE o.object_key = key) AND NOT EXISTS (SELECT FROM storage_reservations r WHERE r.object_key = key)`
 )
