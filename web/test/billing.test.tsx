@@ -160,3 +160,17 @@ test("a cancelled payment is no success, and a payment of another tenant is an e
   await open("/payments/x");
   await shows("not_found");
 });
+
+test("files are in the usage, the ledger and the statements", async () => {
+  const usage = ok({ by: "day", from: "", to: "", items: [{ key: "2026-01-05", name: "", seconds: 0, gpu_seconds: 0, gib_seconds: 9_000, gross: money(7), credited: money(0), cost: money(7) }] });
+  const ledger = ok({ items: [{ id: 1, occurred_at: "2026-01-05T09:00:00Z", transfer_id: "x", kind: "storage", reference: "1767603900 p9", amount_minor: -7, currency: "EUR", ...times }] });
+  const statements = ok({ items: [{ month: "2026-01", from: "", to: "", final: false, currency: "EUR", opening_minor: 0, topups_minor: 0, usage_minor: 0, storage_minor: -71, credits_minor: 0, refunds_minor: 0, adjustments_minor: 0, closing_minor: -71 }] });
+  serve(routes("owner", [], {
+    "GET /api/v1/projects": () => ({ body: { items: [{ id: "p9", name: "speech", role: "admin" }] } }),
+    "GET /api/v3/billing/overview": () => ({ body: { ...overview([]), usage, ledger, statements } }),
+  }));
+  await open("/billing");
+  await shows("Files of speech");
+  expect(document.body.textContent).toContain("2.5");
+  expect(document.body.textContent).toContain("-€0.71");
+});

@@ -33,6 +33,7 @@ import { shell } from "./en/shell";
 import { runbooks } from "./en/runbooks";
 import { service, nodes } from "./en/service";
 import { slots } from "./en/slots";
+import { storageKeys } from "./en/storage-keys";
 import { status } from "./en/status";
 import { states, table, confirm, secret, toast, filter } from "./en/system";
 import { recordings } from "./en/recordings";
@@ -69,6 +70,7 @@ const en = {
   changes,
   change,
   files,
+  storageKeys,
   fleet,
   node,
   ops,

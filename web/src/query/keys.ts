@@ -65,6 +65,8 @@ export const keys = {
   files: ["files"],
   fileList: (project: string, path: string) => ["files", project, "list", path],
   fileUsage: (project: string) => ["files", project, "usage"],
+  storageKeys: (project: string) => ["files", project, "keys"],
+  storageClasses: ["storage-classes"],
   deletedFiles: (project: string) => ["files", project, "deleted"],
   drift: ["drift"],
   driftList: (filter: DriftFilter) => ["drift", filter],

@@ -34,6 +34,12 @@ const deletedFiles = createRoute({
   validateSearch: filtersOf("project", "columns"),
   component: lazyRouteComponent(() => import("../screens/deleted-files"), "DeletedFiles"),
 });
+const storageKeys = createRoute({
+  getParentRoute: () => root,
+  path: "/files/keys",
+  validateSearch: filtersOf("project", "columns"),
+  component: lazyRouteComponent(() => import("../screens/storage-keys"), "StorageKeys"),
+});
 const billing = createRoute({
   getParentRoute: () => root,
   path: "/billing",
@@ -97,7 +103,7 @@ const ops = createRoute({ getParentRoute: () => root, path: "/ops", component: l
 export const newRouter = (history?: RouterHistory) =>
   createRouter({
     history,
-    routeTree: root.addChildren([home, allocations, allocation, terminal, launch, files, deletedFiles, billing, payment, projects, project, account, members, accessKeys, profile, notifications, preferences, webhooks, webhook, status, drift, changes, change, fleet, node, ops, ...operatorRoutes]),
+    routeTree: root.addChildren([home, allocations, allocation, terminal, launch, files, deletedFiles, storageKeys, billing, payment, projects, project, account, members, accessKeys, profile, notifications, preferences, webhooks, webhook, status, drift, changes, change, fleet, node, ops, ...operatorRoutes]),
     basepath: "/portal",
     defaultErrorComponent: Crashed,
     defaultPreload: "intent",

@@ -75,6 +75,9 @@ function Folder({ projects, project, path }: Props) {
       <p>
         <Link to="/files/deleted" search={{ project }}>{t("deletedFiles")}</Link>
       </p>
+      <p>
+        <Link to="/files/keys" search={{ project }}>{t("accessKeys")}</Link>
+      </p>
       <Command text={`gpuaas storage ls ${path === "" ? "" : `${path}/`}`.trimEnd()} label={t("command")} />
     </>
   );

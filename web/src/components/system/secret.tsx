@@ -1,11 +1,13 @@
 import { Button } from "@mantine/core";
-import { useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import { useTranslations } from "use-intl";
 import { Command } from "./copy";
 
+type Props = { name: string; value: string; close: () => void; children?: ReactNode };
+
 // Secret shows a secret that the server returns once. It is in no query, so a later screen does not show it. It replaces
 // the form that had the focus, so it gets the focus. The heading of the screen gets it when the secret closes.
-export function Secret({ name, value, close }: { name: string; value: string; close: () => void }) {
+export function Secret({ name, value, close, children }: Props) {
   const t = useTranslations("secret");
   const ref = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -19,6 +21,7 @@ export function Secret({ name, value, close }: { name: string; value: string; cl
       </p>
       <Command text={value} label={t("copy")} />
       <p>{t("once")}</p>
+      {children}
       <Button variant="default" onClick={close}>
         {t("close")}
       </Button>

@@ -102,6 +102,7 @@ export const tenants = {
   by: "By",
   bys: { project: "Project", sku: "SKU", user: "User", day: "Day" },
   hours: "GPU hours",
+  gibHours: "GiB hours of files",
   cost: "Cost",
   ledger: "Ledger",
   noLedger: "The ledger has no entry.",

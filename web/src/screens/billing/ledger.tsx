@@ -10,6 +10,7 @@ import { Time } from "../../components/system/time";
 import { useFormat } from "../../i18n/format";
 import { keys } from "../../query/keys";
 import type { Part } from "../../query/model";
+import { useSession } from "../../session/session";
 import { unreported } from "../../stream/unreported";
 
 type Entry = Schemas["LedgerEntry"];
@@ -50,11 +51,28 @@ export function Ledger({ part }: { part: Part<Schemas["LedgerList"]> }) {
   );
 }
 
-function Subject({ entry: { allocation_id, allocation_name, reference } }: { entry: Entry }) {
+function Subject({ entry: { kind, allocation_id, allocation_name, reference } }: { entry: Entry }) {
+  if (kind === "storage") return <FilesOf project={projectOfCharge(reference)} />;
   if (allocation_id === undefined) return reference;
   return (
     <Link to="/allocations/$id" params={{ id: allocation_id }}>
       {allocation_name ?? allocation_id}
+    </Link>
+  );
+}
+
+// projectOfCharge is the project whose files a charge is for: the last word of its reference.
+const projectOfCharge = (reference: string) => reference.split(" ").at(-1) ?? "";
+
+// FilesOf links the files of a project. A deleted project, or one of another member, has its id only.
+function FilesOf({ project }: { project: string }) {
+  const t = useTranslations("billing");
+  const { projects } = useSession();
+  const found = projects.find(({ id }) => id === project);
+  if (found === undefined) return t("filesOf", { project });
+  return (
+    <Link to="/files" search={{ project }}>
+      {t("filesOf", { project: found.name })}
     </Link>
   );
 }

@@ -22,6 +22,7 @@ export function Statements({ part }: { part: Part<Schemas["StatementList"]> }) {
       { id: "opening", header: t("opening"), cell: (totals) => format.minor(totals.opening_minor, totals.currency), number: true },
       { id: "topups", header: t("topUps"), cell: (totals) => format.minor(totals.topups_minor, totals.currency), number: true },
       { id: "usage", header: t("used"), cell: (totals) => format.minor(totals.usage_minor, totals.currency), number: true },
+      { id: "files", header: t("files"), cell: (totals) => format.minor(totals.storage_minor, totals.currency), number: true },
       { id: "closing", header: t("closing"), cell: (totals) => format.minor(totals.closing_minor, totals.currency), number: true },
       { id: "final", header: t("final"), cell: ({ final }) => (final ? t("yes") : t("no")) },
       { id: "print", header: t("print"), cell: ({ month }) => <Anchor href={`/api/v1/billing/statements/${encodeURIComponent(month)}/page`}>{month}</Anchor> },

@@ -57,6 +57,7 @@ function Sums({ sums }: { sums: Sum[] }) {
     (): Column<Sum>[] => [
       { id: "key", header: t("key"), cell: ({ name, key }) => name || key },
       { id: "hours", header: t("gpuHours"), cell: ({ gpu_seconds }) => format.number(gpu_seconds / 3_600, { maximumFractionDigits: 2 }), number: true },
+      { id: "files", header: t("gibHours"), cell: ({ gib_seconds }) => gib_seconds !== undefined && format.number(gib_seconds / 3_600, { maximumFractionDigits: 2 }), number: true },
       { id: "cost", header: t("cost"), cell: ({ cost }) => format.money(cost), number: true },
       { id: "share", header: t("share"), cell: ({ cost }) => <Bar share={cost.amount_minor / most} /> },
     ],

@@ -21,6 +21,7 @@ export function Usage({ id }: { id: string }) {
     (): Column<Sum>[] => [
       { id: "key", header: t("by"), cell: ({ name, key }) => name || key },
       { id: "hours", header: t("hours"), cell: ({ gpu_seconds }) => format.number(gpu_seconds / 3_600, { maximumFractionDigits: 2 }), number: true },
+      { id: "files", header: t("gibHours"), cell: ({ gib_seconds }) => gib_seconds !== undefined && format.number(gib_seconds / 3_600, { maximumFractionDigits: 2 }), number: true },
       { id: "cost", header: t("cost"), cell: ({ cost }) => format.money(cost), number: true },
     ],
     [t, format],
