@@ -258,6 +258,27 @@ func TestComposeFitsTheRealm(t *testing.T) {
 	}
 }
 
+// Each port on which the server listens for users is published, and the image names it.
+func TestComposePublishesTheListeners(t *testing.T) {
+	t.Parallel()
+	services, image := readCompose(t).Services, read(t, "Dockerfile")
+	command := services["gpuaas"].Command
+	for _, flag := range []string{"--listen", "--storage-listen"} {
+		i := slices.Index(command, flag)
+		if i < 0 {
+			t.Errorf("the server has no %s", flag)
+			continue
+		}
+		port := strings.TrimPrefix(command[i+1], "0.0.0.0:")
+		if !slices.Contains(services["keycloak"].Ports, "127.0.0.1:"+port+":"+port) {
+			t.Errorf("%s: the port %s is not published", flag, port)
+		}
+		if !regexp.MustCompile(`(?m)^EXPOSE .*\b` + port + `\b`).MatchString(image) {
+			t.Errorf("%s: the image does not expose %s", flag, port)
+		}
+	}
+}
+
 // NATS has the users of nats.conf, and the server connects as the one with all roles.
 func TestComposeFitsTheUsersOfNATS(t *testing.T) {
 	t.Parallel()
