@@ -2,7 +2,7 @@
 # Installs what a private cluster needs besides Go: the server
 # binaries of PostgreSQL; with --browser also the Chromium that the end-to-end
 # tests sign in with, with --rig the tools that boot Debian containers, with --storage the
-# S3 tools of the tests of the S3 endpoint. Prints nothing
+# S3 tools of the tests of the S3 endpoint and what mounts need. Prints nothing
 # if they are installed; prints one line and fails if it cannot install them.
 set -euo pipefail
 
@@ -108,11 +108,16 @@ if wants --rig && [ "$(uname)" = Linux ] && [ "$(id -u)" -eq 0 ] && command -v a
 fi
 
 # The S3 tools that the tests of the S3 endpoint run: rclone of the distribution, and aws-cli and boto3 in an environment of
-# their own.
+# their own. A mount of files needs fusermount3.
 if wants --storage; then
 	if ! command -v rclone >/dev/null; then
 		need="rclone is"
 		fetch rclone rclone rclone rclone
+	fi
+	# Only Linux mounts: elsewhere the tests of mounts skip with the reason.
+	if [ "$(uname)" = Linux ] && ! command -v fusermount3 >/dev/null; then
+		need="FUSE is"
+		fetch fuse3 fuse3 fuse3 ""
 	fi
 	clients="$(dirname "$0")/../bin/s3-clients"
 	if [ ! -x "$clients/bin/aws" ]; then
