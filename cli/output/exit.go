@@ -17,7 +17,7 @@ const (
 	ExitTimeout     = 3
 	ExitSignIn      = 4
 	ExitNotFound    = 5
-	exitConflict    = 6
+	ExitConflict    = 6
 	ExitDenied      = 7
 	exitLimit       = 8
 	ExitDiffers     = 1   // diff: an answer, and no failure
@@ -45,7 +45,7 @@ func ExitOf(code errs.Code) int {
 		errs.DrainOwnedByOther, errs.ProofMissing, errs.ManagedByGit, errs.ManagedByAPI, errs.PlanStale,
 		errs.ApprovalRequired, errs.StaleFence, errs.StaleReport, errs.TaskSuperseded, errs.ProjectNotEmpty, errs.TenantNotEmpty,
 		errs.VersionMismatch, errs.VersionRequired, errs.PruneLimit, errs.ChangeNeedsReplacement:
-		return exitConflict
+		return ExitConflict
 	case errs.Forbidden, errs.PolicyDenied, errs.OriginNotAllowed, errs.NodeIdentityMismatch,
 		errs.CertificateRevoked, errs.ForceReleaseNotAllowed:
 		return ExitDenied

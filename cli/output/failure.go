@@ -90,7 +90,7 @@ func Remedy(code errs.Code, exit int) string {
 		return "gpuaas login, or set GPUAAS_TOKEN to an API key"
 	case ExitNotFound:
 		return "gpuaas get allocations, or get nodes, or get skus"
-	case exitConflict:
+	case ExitConflict:
 		return "read the object again with gpuaas describe, then repeat the command"
 	case ExitDenied:
 		return "request access from an owner of the project or an operator"

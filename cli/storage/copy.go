@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
+	"github.com/gpuaas/gpuaas/cli/access"
 	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
@@ -17,17 +18,18 @@ import (
 
 const defaultParallel = 8
 
-const copyText = `Copies files between the local machine and a project, or within a project. At least one path is
-remote: PROJECT:PATH, or :PATH in the project of the profile. SHA-256 is compared at both ends. A
-large file is sent in parts, and the same command continues after an interruption. Symbolic links
-and devices are left out.`
+const copyText = `Copies files between the local machine and a project, between an allocation and a project, or within
+a project. At least one path is of a project: PROJECT:PATH, or :PATH in the project of the profile.
+alloc:NAME:PATH is a path of an allocation, which gpuaas ssh must reach; the bytes pass through this
+computer and are not stored here. SHA-256 is compared at both ends. A large file is sent in parts,
+and the same command continues after an interruption. Symbolic links and devices are left out.`
 
 func newCopy(a *output.Console) *cobra.Command {
 	var recursive, dry bool
 	var parallel int
 	cmd := &cobra.Command{
 		Use: "cp SOURCE... DESTINATION", Short: "Copy files to or from a project", Long: copyText, Args: cobra.MinimumNArgs(2),
-		Example: "  gpuaas storage cp train.bin default:data/\n  gpuaas storage cp -r dataset default:dataset\n  gpuaas storage cp 'default:runs/*/log.txt' logs/",
+		Example: "  gpuaas storage cp train.bin default:data/\n  gpuaas storage cp -r dataset default:dataset\n  gpuaas storage cp 'default:runs/*/log.txt' logs/\n  gpuaas storage cp alloc:brave-otter:model.pt default:models/\n  gpuaas storage cp -r default:dataset alloc:brave-otter:data",
 	}
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "also folders")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print what would be copied")
@@ -46,7 +48,7 @@ func newCopy(a *output.Console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p := &copyPlan{transfer: t, to: to, recursive: recursive}
+		p := &copyPlan{transfer: t, to: to, recursive: recursive, open: func(ctx context.Context, name string) (*access.Shell, error) { return access.OpenShell(ctx, a, name) }}
 		defer p.close()
 		if err := p.into(cmd.Context(), last > 1); err != nil {
 			return err
@@ -68,13 +70,25 @@ type copyPlan struct {
 	to        place
 	recursive bool
 	folder    bool // the destination contains the copies under their names
-	root      *os.Root
-	steps     []step
+	// open connects with an allocation; allocation is the connection, if a path needs one.
+	open       func(ctx context.Context, name string) (*access.Shell, error)
+	allocation *access.Shell
+	root       *os.Root
+	steps      []step
 }
 
 // into finds out whether the destination is a folder.
 func (p *copyPlan) into(ctx context.Context, several bool) error {
 	p.folder = several || p.to.folder
+	if p.to.allocation != "" {
+		sh, err := p.shell(ctx, p.to.allocation)
+		if err != nil || p.folder {
+			return err
+		}
+		f, err := statFile(ctx, sh, p.to.path)
+		p.folder = f.kind == "folder"
+		return err
+	}
 	if p.folder {
 		return nil
 	}
@@ -92,6 +106,9 @@ func (p *copyPlan) close() {
 	if p.root != nil {
 		_ = p.root.Close()
 	}
+	if p.allocation != nil {
+		_ = p.allocation.Close()
+	}
 }
 
 // add adds what one argument names.
@@ -100,8 +117,12 @@ func (p *copyPlan) add(ctx context.Context, arg string) error {
 	switch {
 	case err != nil:
 		return err
+	case !from.remote && !p.to.remote && (from.allocation != "" || p.to.allocation != ""):
+		return output.UsageError("%s and %s are of no project; gpuaas scp copies between an allocation and the local machine", from, p.to)
 	case !from.remote && !p.to.remote:
 		return output.UsageError("%s and %s are local; a remote path is PROJECT:PATH, or :PATH", from, p.to)
+	case from.allocation != "":
+		return p.addAllocation(ctx, from)
 	case !from.remote:
 		return p.addLocal(from)
 	}
@@ -181,6 +202,9 @@ func (p *copyPlan) addRemote(ctx context.Context, from place, o oapi.StorageObje
 
 // copyOne adds a download, or a copy within a project.
 func (p *copyPlan) copyOne(from place, o oapi.StorageObject, to place) error {
+	if to.allocation != "" {
+		return p.addReceive(from, o, to)
+	}
 	if !to.remote {
 		rel, err := p.below(to.path)
 		if err == nil {

@@ -15,16 +15,20 @@ import (
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 )
 
-// place is a file or folder that an argument names: of a project, or of the local machine.
+// place is a file or folder that an argument names: of a project, of an allocation, or of the local machine.
 type place struct {
-	remote  bool
-	project string // empty: that of the profile
-	path    string // without a slash at its end
-	folder  bool   // the argument ends with a slash
+	remote     bool
+	allocation string // the path is in it
+	project    string // empty: that of the profile
+	path       string // without a slash at its end
+	folder     bool   // the argument ends with a slash
 }
 
 // String returns the argument.
 func (p place) String() string {
+	if p.allocation != "" {
+		return allocationPrefix + p.allocation + ":" + p.path
+	}
 	if p.remote {
 		return p.project + ":" + p.path
 	}
@@ -33,6 +37,9 @@ func (p place) String() string {
 
 // parsePlace reads an argument of cp and sync. Like that of scp, a remote one has a colon before its first slash.
 func parsePlace(arg string) (place, error) {
+	if p, ok, err := allocationPlace(arg); ok {
+		return p, err
+	}
 	project, rest, remote := strings.Cut(arg, ":")
 	if remote && !strings.Contains(project, "/") {
 		return remotePlace(project, rest)

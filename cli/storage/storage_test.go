@@ -22,15 +22,20 @@ import (
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for arg, want := range map[string]place{
-		"a/b":           {path: "a/b"},
-		"a/":            {path: "a", folder: true},
-		"./a:b":         {path: "./a:b"},
-		"/":             {path: "/", folder: true},
-		"default:a/b":   {remote: true, project: "default", path: "a/b"},
-		"default:":      {remote: true, project: "default", folder: true},
-		":a/":           {remote: true, path: "a", folder: true},
-		":/a":           {remote: true, path: "a"},
-		"default:a/*.b": {remote: true, project: "default", path: "a/*.b"},
+		"a/b":            {path: "a/b"},
+		"a/":             {path: "a", folder: true},
+		"./a:b":          {path: "./a:b"},
+		"/":              {path: "/", folder: true},
+		"default:a/b":    {remote: true, project: "default", path: "a/b"},
+		"default:":       {remote: true, project: "default", folder: true},
+		":a/":            {remote: true, path: "a", folder: true},
+		":/a":            {remote: true, path: "a"},
+		"default:a/*.b":  {remote: true, project: "default", path: "a/*.b"},
+		"alloc:otter:a/": {allocation: "otter", path: "a", folder: true},
+		"alloc:otter:":   {allocation: "otter", path: ".", folder: true},
+		"alloc:otter:/b": {allocation: "otter", path: "/b"},
+		"alloc:otter:-b": {allocation: "otter", path: "-b"},
+		"alloc:a/b":      {remote: true, project: "alloc", path: "a/b"},
 	} {
 		if got, err := parsePlace(arg); err != nil || got != want {
 			t.Errorf("%q: %+v %v", arg, got, err)
@@ -39,7 +44,7 @@ func TestPlaces(t *testing.T) {
 	if p, err := parseRemote("a/b:c"); err != nil || p.path != "a/b:c" || p.project != "" {
 		t.Errorf("%+v %v", p, err)
 	}
-	for _, arg := range []string{"", ":../a", ":a//b", "p:a\\b"} {
+	for _, arg := range []string{"", ":../a", ":a//b", "p:a\\b", "alloc::a", "alloc:otter:a\nb"} {
 		if p, err := parsePlace(arg); err == nil {
 			t.Errorf("%q: %+v", arg, p)
 		}

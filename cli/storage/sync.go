@@ -47,6 +47,9 @@ are left out.`,
 		if err != nil {
 			return err
 		}
+		if from.allocation != "" || to.allocation != "" {
+			return output.UsageError("sync has no paths of allocations; gpuaas storage cp -r copies between an allocation and a project")
+		}
 		if from.remote == to.remote {
 			return output.UsageError("one of %s and %s is remote: PROJECT:PATH, or :PATH", from, to)
 		}

@@ -147,17 +147,23 @@ func (t *transfer) find(ctx context.Context, s summed, to place) (uuid.UUID, err
 	return made.Value.Id, err
 }
 
-// sendMissing sends the parts that have not arrived, several at the same time.
-func (t *transfer) sendMissing(ctx context.Context, f io.ReaderAt, s summed, to place, u uuid.UUID) error {
-	arrived, err := client.ReadAll[oapi.StoragePart](ctx, t.c, 0, func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
+// arrived returns the SHA-256 of the parts that the server has, by number.
+func (t *transfer) arrived(ctx context.Context, u uuid.UUID, to place) (map[int]string, error) {
+	all, err := client.ReadAll[oapi.StoragePart](ctx, t.c, 0, func(ctx context.Context, size *int, cursor *string) (*http.Response, error) {
 		return t.c.ListStorageUploadParts(ctx, u, &oapi.ListStorageUploadPartsParams{Limit: size, Cursor: cursor}, to.in(t.c))
 	})
+	has := map[int]string{}
+	for _, p := range all.Items {
+		has[p.Number] = p.Sha256
+	}
+	return has, err
+}
+
+// sendMissing sends the parts that have not arrived, several at the same time.
+func (t *transfer) sendMissing(ctx context.Context, f io.ReaderAt, s summed, to place, u uuid.UUID) error {
+	has, err := t.arrived(ctx, u, to)
 	if err != nil {
 		return err
-	}
-	has := map[int]string{}
-	for _, p := range arrived.Items {
-		has[p.Number] = p.Sha256
 	}
 	var missing []oapi.StoragePartRequest
 	for i, sum := range s.parts {
