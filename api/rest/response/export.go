@@ -112,3 +112,17 @@ func (write CSVStream) VisitExportUsageResponse(w http.ResponseWriter) error { r
 func (write CSVStream) VisitExportAdminAllocationsResponse(w http.ResponseWriter) error {
 	return write(w)
 }
+
+// Connection writes the headers of a response, and returns the writer of net/http, which can send files without copying them.
+func Connection(w http.ResponseWriter) http.ResponseWriter {
+	if pending, ok := w.(interface{ WriteHeaderNow() }); ok {
+		pending.WriteHeaderNow()
+	}
+	for {
+		inner, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = inner.Unwrap()
+	}
+}

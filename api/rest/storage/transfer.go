@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -178,12 +179,31 @@ type patient struct {
 	failed   error
 }
 
+// extend moves the deadline, if it was not moved just now.
+func (p *patient) extend() error {
+	now := p.s.Clock.Now()
+	if now.Sub(p.extended) < extendEvery {
+		return nil
+	}
+	p.extended = now
+	return p.s.Exports.Extend(p.ResponseWriter)
+}
+
+// ReadFrom passes the bytes of a file to the connection, past the writers that only count.
+func (p *patient) ReadFrom(src io.Reader) (int64, error) {
+	n, ok, err := blob.Send(response.Connection(p.ResponseWriter), src, p.extend)
+	if !ok {
+		return io.Copy(struct{ io.Writer }{p}, src)
+	}
+	if err != nil {
+		p.failed = err
+	}
+	return n, err
+}
+
 func (p *patient) Write(b []byte) (int, error) {
-	if now := p.s.Clock.Now(); now.Sub(p.extended) >= extendEvery {
-		if p.failed = p.s.Exports.Extend(p.ResponseWriter); p.failed != nil {
-			return 0, p.failed
-		}
-		p.extended = now
+	if p.failed = p.extend(); p.failed != nil {
+		return 0, p.failed
 	}
 	n, err := p.ResponseWriter.Write(b)
 	if err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {

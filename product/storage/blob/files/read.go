@@ -69,9 +69,12 @@ func (r *fileReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WriteTo gives the writer the file with a limit, which is the form for which TCP connections use sendfile.
-func (r *fileReader) WriteTo(w io.Writer) (int64, error) {
-	n, err := io.Copy(w, &io.LimitedReader{R: r.f, N: r.rest})
+// WriteTo writes all that is left.
+func (r *fileReader) WriteTo(w io.Writer) (int64, error) { return r.WriteSpan(w, r.rest) }
+
+// WriteSpan gives the writer the file with a limit, which is the form for which TCP connections use sendfile.
+func (r *fileReader) WriteSpan(w io.Writer, size int64) (int64, error) {
+	n, err := io.Copy(w, &io.LimitedReader{R: r.f, N: min(size, r.rest)})
 	r.rest -= n
 	return n, err
 }
@@ -127,22 +130,26 @@ func (r *partsReader) Read(p []byte) (int, error) {
 }
 
 func (r *partsReader) WriteTo(w io.Writer) (written int64, err error) {
-	for {
-		if err := r.next(); errors.Is(err, io.EOF) {
-			return written, nil
-		} else if err != nil {
-			return written, err
-		}
-		n, err := r.open.WriteTo(w)
+	for r.rest > 0 && err == nil {
+		var n int64
+		n, err = r.WriteSpan(w, r.rest)
 		written += n
-		r.rest -= n
-		if err == nil && r.open.rest > 0 {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return written, err
-		}
 	}
+	return written, err
+}
+
+// WriteSpan writes bytes of one file, at most size.
+func (r *partsReader) WriteSpan(w io.Writer, size int64) (int64, error) {
+	if err := r.next(); err != nil {
+		return 0, err
+	}
+	want := min(size, r.open.rest)
+	n, err := r.open.WriteSpan(w, want)
+	r.rest -= n
+	if err == nil && n < want {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // truncated replaces the end of a file that has fewer bytes than the list of parts states.
