@@ -34,6 +34,14 @@ test("a folder is listed in its project, with the folders above it and the quota
   expect(link?.getAttribute("href")).toContain("path=data%2Ftrain");
 });
 
+// The API rejects an empty parameter.
+test("the outermost folder is listed without a path", async () => {
+  const calls = serve(routes());
+  await open("/files?project=p1");
+  await shows("<b>a</b>.bin");
+  expect(asked(calls, "/api/v1/storage/list")[0]?.has("prefix")).toBe(false);
+});
+
 test("a file is downloaded by a signed URL", async () => {
   const assign = vi.fn();
   vi.stubGlobal("location", { ...location, origin: location.origin, pathname: "/portal/files", assign });

@@ -64,7 +64,7 @@ function Folder({ projects, project, path }: Props) {
         key={path}
         label={t("list")}
         queryKey={keys.fileList(project, path)}
-        load={(cursor) => unwrap(api.GET("/api/v1/storage/list", { params: { header: { "X-Project-ID": project }, query: { prefix: path, cursor, limit: 100 } } }))}
+        load={(cursor) => unwrap(api.GET("/api/v1/storage/list", { params: { header: { "X-Project-ID": project }, query: { ...(path !== "" && { prefix: path }), cursor, limit: 100 } } }))}
         columns={columns}
         rowKey={({ id }) => id}
         refetchInterval={unreported.files.every}
