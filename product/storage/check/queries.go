@@ -38,7 +38,7 @@ const (
 	selectWithoutRow = `
 	SELECT u.key, u.since - $3::interval > (SELECT storage_known_since()) OR u.since < (SELECT confirmed_until FROM storage_checks)
 	FROM unnest($1::uuid[], $2::timestamptz[]) AS u (key, since) WHERE NOT EXISTS (SELECT FROM storage_uploads s WHERE s.id = u.key)`
-	countLeft = `UPDATE storage_checks SET unknown_uploads = $1 WHERE unknown_uploads <> $1`
+	countLeft          = `UPDATE storage_checks SET unknown_uploads = $1 WHERE unknown_uploads <> $1`
 	selectProjectFiles = `
 	SELECT DISTINCT ON (object_key) object_key, org_id, project_id, size_bytes, sha256 FROM storage_objects
 	WHERE project_id = $1 AND object_key > $2 ORDER BY object_key LIMIT $3`
