@@ -169,6 +169,35 @@ func TestDownloads(t *testing.T) {
 	}
 }
 
+// The list and the purge of deleted files exclude the parameters of a folder. Their defaults are none of them.
+func TestDeletedFilesAreListedAndPurged(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	name := unusedName("f")
+	b.upload(t, name, "text", nil)
+	at := map[string]string{"X-Project-ID": project.String()}
+	w := b.do(t, call{method: "DELETE", path: "/api/v1/storage/delete?path=" + name, token: tokenOwner, header: at})
+	var deleted oapi.StorageObject
+	if must(t, json.Unmarshal(w.Body.Bytes(), &deleted)); w.Code != http.StatusOK {
+		t.Fatalf("deleting: %d %s", w.Code, w.Body)
+	}
+	for query, code := range map[string]int{"": http.StatusOK, "&limit=100": http.StatusOK, "&recursive=true": http.StatusBadRequest, "&sort=updated_at": http.StatusBadRequest, "&prefix=a": http.StatusBadRequest} {
+		w := b.do(t, call{method: "GET", path: "/api/v1/storage/list?deleted=true" + query, token: tokenOwner, header: at})
+		if w.Code != code || code == http.StatusOK && !strings.Contains(w.Body.String(), `"`+name+`"`) {
+			t.Errorf("%q: %d %s", query, w.Code, w.Body)
+		}
+	}
+	remove := func(query string) int {
+		return b.do(t, call{method: "DELETE", path: "/api/v1/storage/delete?id=" + deleted.Id.String() + query, token: tokenOwner, header: at}).Code
+	}
+	if code := remove("&recursive=true"); code != http.StatusBadRequest {
+		t.Errorf("a purge with recursive: %d", code)
+	}
+	if code := remove(""); code != http.StatusOK {
+		t.Errorf("a purge: %d", code)
+	}
+}
+
 // A bad request changes nothing, and its error names what is wrong.
 func TestBadFiles(t *testing.T) {
 	t.Parallel()

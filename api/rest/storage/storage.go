@@ -50,7 +50,8 @@ func (s *Handlers) ListStorage(ctx context.Context, req oapi.ListStorageRequestO
 }
 
 func (s *Handlers) listDeleted(ctx context.Context, r *request.Call, p oapi.ListStorageParams) (oapi.ListStorageResponseObject, error) {
-	if p.Prefix != nil || p.Recursive != nil || p.Sort != nil {
+	// A parameter that is absent has its default.
+	if p.Prefix != nil || request.Or(p.Recursive, false) || request.Or(p.Sort, oapi.ListStorageParamsSortName) != oapi.ListStorageParamsSortName {
 		return nil, errs.Invalid("deleted", "excludes prefix, recursive and sort")
 	}
 	l, err := response.List(s.Cursors, r, p.Cursor, p.Limit, func(after uuid.UUID, n int) ([]storage.Object, error) {
@@ -144,8 +145,9 @@ func (s *Handlers) remove(ctx context.Context, r *request.Call, p oapi.DeleteSto
 	switch {
 	case (p.Id == nil) == (p.Path == nil):
 		return storage.Object{}, errs.Invalid("path", "is missing, or there is an id as well").Try("give a path, or the id of a deleted object")
-	case p.Id != nil && (p.Recursive != nil || p.IfMatch != nil || p.Permanent != nil && !*p.Permanent):
-		return storage.Object{}, errs.Invalid("id", "excludes recursive, permanent=false and If-Match: a deleted object is purged")
+	// A parameter that is absent has its default, so that permanent=false cannot be rejected.
+	case p.Id != nil && (request.Or(p.Recursive, false) || p.IfMatch != nil):
+		return storage.Object{}, errs.Invalid("id", "excludes recursive and If-Match: a deleted object is purged")
 	case p.Id != nil:
 		return s.Storage.Purge(ctx, change, *p.Id)
 	}
