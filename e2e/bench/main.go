@@ -134,6 +134,9 @@ func goals() []goal {
 		{"W7", web.Heap},
 		{"B1", storage.Transfers}, // and B2
 		{"B3", storage.Folder},
+		{"B4", storage.Gateway},
+		{"B5", storage.SmallFiles},
+		{"B7", api.Metadata},
 		{"N1", events.FanOut},
 		{"N2", events.Crowds},
 		{"N3", events.Resume},

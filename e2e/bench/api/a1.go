@@ -77,6 +77,7 @@ type apiServer struct {
 	lab     *lab.Lab
 	Url     string // of the database
 	address string
+	storage string // of the S3 endpoint
 	bus     *natsd.Server
 	process *exec.Cmd
 	runs    int
@@ -103,7 +104,7 @@ func serveAPI(ctx context.Context, l *lab.Lab, name, url string) (*apiServer, er
 	if err != nil {
 		return nil, err
 	}
-	free, err := freePorts(ctx, 3)
+	free, err := freePorts(ctx, 4)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func serveAPI(ctx context.Context, l *lab.Lab, name, url string) (*apiServer, er
 	}
 	args := []string{
 		"server", "--roles=api", "--repository", repository, "--listen", free[0], "--metrics-listen", free[1],
-		"--state-dir", filepath.Join(l.Dir, name+"-state"),
+		"--state-dir", filepath.Join(l.Dir, name+"-state"), "--storage-listen", free[3],
 	}
 	if os.Getenv(lab.ProfileVariable) != "" {
 		args = append(args, "--pprof-listen", free[2])
@@ -130,7 +131,7 @@ func serveAPI(ctx context.Context, l *lab.Lab, name, url string) (*apiServer, er
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the server: %w", err)
 	}
-	s := &apiServer{lab: l, Url: url, address: free[0], bus: bus, process: cmd}
+	s := &apiServer{lab: l, Url: url, address: free[0], storage: free[3], bus: bus, process: cmd}
 	if err := s.awake(ctx, said.Name()); err != nil {
 		return s, err
 	}
@@ -210,6 +211,37 @@ func (s *apiServer) awake(ctx context.Context, log string) error {
 
 // Address returns where the server listens.
 func (s *apiServer) Address() string { return s.address }
+
+// StorageAddress returns where the S3 endpoint listens.
+func (s *apiServer) StorageAddress() string { return s.storage }
+
+// PID returns the id of the process.
+func (s *apiServer) PID() int { return s.process.Process.Pid }
+
+// AccessKey creates an access key of the S3 endpoint for tenant 0.
+func (s *apiServer) AccessKey(ctx context.Context) (id, secret string, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.address+"/api/v1/storage/keys", strings.NewReader(`{"name":"bench"}`))
+	if err != nil {
+		return "", "", fmt.Errorf("creating an access key: %w", err)
+	}
+	r.Header.Set("Authorization", "Bearer "+lab.Token(0))
+	r.Header.Set("Content-Type", "application/json")
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", "", fmt.Errorf("creating an access key: %w", err)
+	}
+	defer w.Body.Close() //nolint:errcheck // it was read
+	text, err := io.ReadAll(w.Body)
+	if err != nil || w.StatusCode != http.StatusCreated {
+		return "", "", fmt.Errorf("creating an access key: status %d: %s: %w", w.StatusCode, text, err)
+	}
+	var made struct {
+		ID     string `json:"access_key_id"`
+		Secret string `json:"secret_access_key"`
+	}
+	err = json.Unmarshal(text, &made)
+	return made.ID, made.Secret, err
+}
 
 func (s *apiServer) Stop() {
 	_ = s.process.Wait() // it was ordered to end

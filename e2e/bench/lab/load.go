@@ -28,6 +28,8 @@ type LoadParameters struct {
 	Count, Connections, Tenants int
 	// Paths are read in turn. If the list is empty, the process creates allocations.
 	Paths []string `json:",omitempty"`
+	// Folders makes it create folders of files instead, whose names are the keys.
+	Folders bool `json:",omitempty"`
 	// Keys is the prefix of the idempotency keys of creates. The keys repeat after Distinct
 	// requests, or never if Distinct is 0.
 	Keys     string
@@ -110,9 +112,13 @@ func (o LoadParameters) write(out *bytes.Buffer, k int) {
 	if o.Distinct > 0 {
 		k %= o.Distinct
 	}
-	fmt.Fprintf(out, "POST /api/v1/allocations HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Project-ID: %s%d\r\nX-Idempotency-Key: %s-%d\r\n"+
+	path, body := "/api/v1/allocations", CreateBody
+	if o.Folders {
+		path, body = "/api/v1/storage/mkdir", fmt.Sprintf(`{"path":"%s-%d"}`, o.Keys, k)
+	}
+	fmt.Fprintf(out, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Project-ID: %s%d\r\nX-Idempotency-Key: %s-%d\r\n"+
 		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-		o.Address, Token(tenant), ProjectPrefix, int64(First)+int64(tenant), o.Keys, k, len(CreateBody), CreateBody)
+		path, o.Address, Token(tenant), ProjectPrefix, int64(First)+int64(tenant), o.Keys, k, len(body), body)
 }
 
 type answered struct {

@@ -88,8 +88,8 @@ func OpenPolicies() []string {
 	statements := []string{`UPDATE policy_revision SET revision = revision + 1`}
 	for key, most := range map[string]int{
 		"allocation.max_concurrent_per_user": 1000, "allocation.max_concurrent_per_project": 10_000, "allocation.max_concurrent_per_tenant": 100_000,
-		"billing.hourly_spend_limit_minor": 1_000_000_000,
-		"ratelimit.user_per_minute":        mostPerMinute, "ratelimit.tenant_per_minute": mostPerMinute, "ratelimit.mutation_per_minute": mostPerMinute, "ratelimit.burst": mostPerMinute,
+		"billing.hourly_spend_limit_minor": 1_000_000_000, "auth.step_up_minutes": 0,
+		"ratelimit.user_per_minute": mostPerMinute, "ratelimit.tenant_per_minute": mostPerMinute, "ratelimit.mutation_per_minute": mostPerMinute, "ratelimit.burst": mostPerMinute,
 	} {
 		statements = append(statements, fmt.Sprintf(`INSERT INTO policy_values (key, scope, subject, value, revision) SELECT '%s', 'platform', 'platform', '%d', revision FROM policy_revision`, key, most))
 	}
