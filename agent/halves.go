@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/agent/helper"
+	"github.com/gpuaas/gpuaas/agent/storagekey"
 	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -30,7 +31,8 @@ func RunHelper(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	d, host, err := c.open(ctx, belief.Node)
+	keys := &storagekey.Store{}
+	d, host, err := c.open(ctx, belief.Node, keys)
 	if err != nil {
 		return err
 	}
@@ -38,7 +40,7 @@ func RunHelper(ctx context.Context, c Config) error {
 	var local *helper.Local
 	options := helper.Options{
 		Dir: c.journalDir(), Anchor: c.Anchor, Driver: d, Host: host, Hostname: c.Hostname, Version: c.Version,
-		Notes: server.Notes(), Log: c.Log.With("node", belief.Node), Clock: c.Clock,
+		StorageKeys: keys, Notes: server.Notes(), Log: c.Log.With("node", belief.Node), Clock: c.Clock,
 	}
 	options.Devices, _ = d.(task.Devices) // nil if the driver cannot operate devices
 	c.replacing(&options, func() map[string][]byte { return local.ReleaseKeys() })

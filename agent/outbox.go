@@ -27,6 +27,9 @@ type outbox struct {
 	steps    map[ids.Task]protocol.Progress
 	reportAt time.Time
 	renewing bool
+
+	keysAt   time.Time // when access keys are requested next
+	keysWait backoff
 }
 
 // maxReplies limits the memory that a server can use by sending tasks that the agent rejects.
@@ -87,7 +90,7 @@ func (n *node) startTalking(now time.Time) {
 
 func (n *node) pending(now time.Time) bool {
 	t := &n.outbox
-	return len(t.replies) > 0 || t.results || len(t.steps) > 0 || t.renewing || !now.Before(t.reportAt)
+	return len(t.replies) > 0 || t.results || len(t.steps) > 0 || t.renewing || !now.Before(t.reportAt) || !now.Before(t.keysAt)
 }
 
 func (n *node) runOutbox(ctx context.Context, done chan struct{}) {
@@ -127,7 +130,7 @@ func (n *node) drainOutbox() {
 
 // flush sends the pending messages. Results are sent before the report.
 func (n *node) flush(ctx context.Context) error {
-	for _, say := range []func(context.Context) error{n.sendPhases, n.sendReplies, n.sendResults, n.sendReport, n.sendRenewal} {
+	for _, say := range []func(context.Context) error{n.sendPhases, n.requestKeys, n.sendReplies, n.sendResults, n.sendReport, n.sendRenewal} {
 		if err := say(ctx); err != nil {
 			return err
 		}

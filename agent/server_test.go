@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -56,6 +57,8 @@ type server struct {
 	wake     chan struct{} // the same for mail
 	changed  chan struct{} // the same for polling
 	polling  map[ids.Node]int
+	// storageKey answers requests for the access keys of an allocation.
+	storageKey func(allocation string) (int, protocol.MountKeys)
 }
 
 func newServer(t testing.TB) *server {
@@ -157,6 +160,12 @@ func (d *server) serve(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(protocol.ReportReply{ReportEvery: d.every, Ack: d.ack(node, body.Nonce)})
 		})
 	default:
+		if allocation, is := strings.CutPrefix(r.URL.Path, fmt.Sprintf("/internal/v1/nodes/%s/allocations/", node)); is && d.storageKey != nil {
+			status, keys := d.storageKey(strings.TrimSuffix(allocation, "/storage-key"))
+			w.WriteHeader(status)
+			d.reply(w, keys)
+			return
+		}
 		var body protocol.Result
 		if err := protocol.Strict(bytesReader(text), &body); err != nil {
 			w.WriteHeader(http.StatusNoContent) // progress

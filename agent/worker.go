@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/helper"
 	"github.com/gpuaas/gpuaas/agent/runner"
+	"github.com/gpuaas/gpuaas/agent/storagekey"
 	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -22,6 +23,7 @@ type Worker interface {
 	// AckResult records that the control plane has the result of a task, or does not need it.
 	AckResult(ctx context.Context, id ids.Allocation, task ids.Task) error
 	trustUpdater
+	keyKeeper
 	// HandleAck passes on the response of the control plane to the last report.
 	HandleAck(ctx context.Context, ack helper.ReportAck) error
 }
@@ -36,6 +38,14 @@ type receiver interface {
 	ReadLog(ctx context.Context, stream ids.Task, end bool) (helper.LogBatch, error)
 }
 
+// keyKeeper passes access keys of mounts on to the helper.
+type keyKeeper interface {
+	// KeyWants lists the allocations that need access keys, now or when theirs expire.
+	KeyWants(ctx context.Context) ([]helper.KeyWant, error)
+	// GrantKeys hands over what a request for access keys has brought.
+	GrantKeys(ctx context.Context, g helper.KeyGrant) error
+}
+
 // trustUpdater passes signed statements of keys on to the helper.
 type trustUpdater interface {
 	// UpdateTrust hands over the last protocol.KeySets, oldest first.
@@ -48,13 +58,14 @@ var _ Worker = (*helper.Local)(nil)
 
 // notes connects the events of the helper with this node.
 func (n *node) notes() helper.Notes {
-	return helper.Notes{Changed: n.changed, Progress: n.progress, Finished: n.finished, Probe: n.probe, Cut: n.setCut}
+	return helper.Notes{Changed: n.changed, Progress: n.progress, Finished: n.finished, Probe: n.probe, Cut: n.setCut, Keys: n.keysWanted}
 }
 
 // openLocal runs the helper in this process.
 func (n *node) openLocal(ctx context.Context, fresh bool) error {
 	identity := n.identity.Load()
-	d, host, err := n.open(ctx, identity.Node)
+	keys := &storagekey.Store{}
+	d, host, err := n.open(ctx, identity.Node, keys)
 	if err != nil {
 		return err
 	}
@@ -63,9 +74,10 @@ func (n *node) openLocal(ctx context.Context, fresh bool) error {
 		Devices: devices,
 		Dir:     n.journalDir(), Node: identity.Node, Journal: identity.Journal, Fresh: fresh,
 		Driver: d, Host: host, Hostname: n.Hostname, Log: n.log, Clock: n.Clock, Notes: n.notes(),
-		Keys:       func() map[string][]byte { return n.identity.Load().Trust.TaskKeys },
-		Statements: func() map[string][]byte { return n.identity.Load().Trust.StatementKeys },
-		Relays:     func() map[string][]byte { return n.identity.Load().Trust.RelayKeys },
+		StorageKeys: keys,
+		Keys:        func() map[string][]byte { return n.identity.Load().Trust.TaskKeys },
+		Statements:  func() map[string][]byte { return n.identity.Load().Trust.StatementKeys },
+		Relays:      func() map[string][]byte { return n.identity.Load().Trust.RelayKeys },
 	})
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/helper"
+	"github.com/gpuaas/gpuaas/agent/storagekey"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -91,9 +92,10 @@ func (b *bundle) start() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	host.StorageKeys = &storagekey.Store{}
 	server := &helper.Server{UID: b.uid, Log: b.log}
 	b.local, err = helper.Open(b.t.Context(), helper.Options{
-		Dir: b.journal(), Driver: host, Host: host, Hostname: "gpu-01", Version: "test",
+		Dir: b.journal(), Driver: host, Host: host, Hostname: "gpu-01", Version: "test", StorageKeys: host.StorageKeys,
 		Notes: server.Notes(), Log: b.log, Clock: clock.At(b.now),
 	})
 	if err != nil {
@@ -122,6 +124,7 @@ func (b *bundle) start() {
 // heard are the messages that a client got.
 type heard struct {
 	changed, finished chan struct{}
+	keys              chan struct{}
 	steps             chan protocol.Progress
 	probes            chan *protocol.Result
 	met               chan helper.Hello
@@ -132,7 +135,7 @@ func (b *bundle) connect() (*helper.Client, heard) {
 	b.t.Helper()
 	h := heard{
 		changed: make(chan struct{}, 1000), finished: make(chan struct{}, 1000), steps: make(chan protocol.Progress, 1000),
-		probes: make(chan *protocol.Result, 10), met: make(chan helper.Hello, 100),
+		probes: make(chan *protocol.Result, 10), met: make(chan helper.Hello, 100), keys: make(chan struct{}, 1000),
 	}
 	c := &helper.Client{
 		Path: b.socket, UID: os.Getuid(), Log: b.log,
@@ -141,6 +144,7 @@ func (b *bundle) connect() (*helper.Client, heard) {
 			Changed: func() { h.changed <- struct{}{} }, Finished: func() { h.finished <- struct{}{} },
 			Progress: func(_ ids.Task, p protocol.Progress) { h.steps <- p },
 			Probe:    func(_ context.Context, r *protocol.Result) { h.probes <- r },
+			Keys:     func() { h.keys <- struct{}{} },
 		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())

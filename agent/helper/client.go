@@ -134,6 +134,9 @@ func (c *Client) attend(ctx context.Context, l *link) {
 		// Results and changes from the time without a connection.
 		c.Notes.Finished()
 		c.Notes.Changed()
+		if c.Notes.Keys != nil {
+			c.Notes.Keys()
+		}
 	})
 	for {
 		m, err := readMessage(l.conn, 0)
@@ -171,6 +174,10 @@ func (c *Client) hear(ctx context.Context, l *link, m message) {
 		c.Notes.Changed()
 	case eventFinished:
 		c.Notes.Finished()
+	case eventKeys:
+		if c.Notes.Keys != nil {
+			c.Notes.Keys()
+		}
 	case eventProgress:
 		if m.Progress != nil {
 			c.Notes.Progress(m.Task, *m.Progress)
@@ -295,6 +302,18 @@ func (c *Client) ReadLog(ctx context.Context, stream ids.Task, end bool) (LogBat
 		return LogBatch{}, errors.Join(err, missing(m.Log == nil))
 	}
 	return *m.Log, nil
+}
+
+// KeyWants lists the allocations that need access keys.
+func (c *Client) KeyWants(ctx context.Context) ([]KeyWant, error) {
+	m, err := c.call(ctx, request{Call: callKeyWants})
+	return m.Wants, err
+}
+
+// GrantKeys passes access keys on.
+func (c *Client) GrantKeys(ctx context.Context, g KeyGrant) error {
+	_, err := c.call(ctx, request{Call: callGrantKeys, Grant: &g})
+	return err
 }
 
 // Plan returns the steps that the helper would execute now.

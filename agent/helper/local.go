@@ -20,6 +20,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/journal"
 	"github.com/gpuaas/gpuaas/agent/runner"
 	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/agent/storagekey"
 	"github.com/gpuaas/gpuaas/agent/task"
 	"github.com/gpuaas/gpuaas/agent/update"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -47,6 +48,8 @@ type Notes struct {
 	Probe func(context.Context, *protocol.Result)
 	// Cut sets whether the node counts as partitioned.
 	Cut func(context.Context, bool)
+	// Keys reports that a step waits for access keys.
+	Keys func()
 }
 
 // Options configure a Local.
@@ -78,6 +81,9 @@ type Options struct {
 	// shares this process. Nil means the trust state in Dir, which only signed statements change.
 	Keys, Statements, Relays func() map[string][]byte
 
+	// StorageKeys receive the access keys that steps wait for. Nil on a driver that only reads.
+	StorageKeys *storagekey.Store
+
 	Notes Notes
 	Log   *slog.Logger
 	Clock clock.Clock
@@ -98,6 +104,7 @@ type Local struct {
 	tidyAt    time.Time
 	heardAt   time.Time // the last report that the control plane accepted, or the start of this process
 	enforceAt time.Time
+	remountAt time.Time
 	everHeard bool
 	stale     int      // consecutive reports that the control plane rejected as stale
 	topology  topology // guarded by mu
@@ -134,6 +141,9 @@ func Open(ctx context.Context, o Options) (*Local, error) {
 	}
 	if err := l.storeReport(j); err != nil {
 		return nil, err
+	}
+	if l.StorageKeys != nil {
+		l.StorageKeys.Wanted = o.Notes.Keys
 	}
 	l.runner = &runner.Runner{
 		Node: l.Node, Journal: j, Clock: o.Clock, Log: o.Log, Keys: l.Keys,
@@ -243,6 +253,7 @@ func (l *Local) Beat(ctx context.Context) {
 		}
 	}
 	l.enforce(ctx, now)
+	l.remount(ctx, now)
 }
 
 const (
@@ -310,6 +321,7 @@ func (l *Local) read(ctx context.Context) protocol.Report {
 		miss("host", err)
 		return r
 	}
+	r.Mounts = state.MountSupport
 	r.Allocations, r.Foreign, r.HostKeys = l.runner.Observe(state), l.runner.Foreign(state), state.HostKeys
 	return r
 }

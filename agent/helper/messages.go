@@ -10,7 +10,7 @@ import (
 
 // Protocol is the version of the messages between the two halves. They are one
 // binary; after an update one of them may run the build before for a moment.
-const Protocol = 3
+const Protocol = 4
 
 // The calls of the network process.
 const (
@@ -25,6 +25,8 @@ const (
 	callPlan           = "plan"
 	callStream         = "stream"
 	callReadLog        = "read_log"
+	callKeyWants       = "key_wants"
+	callGrantKeys      = "grant_keys"
 )
 
 // request is a call. Each uses the fields of its name.
@@ -38,6 +40,7 @@ type request struct {
 	Task       ids.Task          `json:"task_id,omitzero"`
 	Ack        ReportAck         `json:"word,omitzero"`
 	End        bool              `json:"end,omitempty"`
+	Grant      *KeyGrant         `json:"grant,omitempty"`
 }
 
 // The events of the helper.
@@ -46,6 +49,7 @@ const (
 	eventFinished = "finished"
 	eventProgress = "progress"
 	eventProbe    = "probe"
+	eventKeys     = "keys"
 )
 
 // message answers a call, or reports an event if it has no id.
@@ -65,6 +69,7 @@ type message struct {
 	Result   *protocol.Result      `json:"result,omitempty"`
 	Stream   *Stream               `json:"stream,omitempty"`
 	Log      *LogBatch             `json:"log,omitempty"`
+	Wants    []KeyWant             `json:"wants,omitempty"`
 }
 
 // Hello is the introduction of the helper.

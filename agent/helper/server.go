@@ -82,7 +82,7 @@ type activeConn struct {
 	gone    chan struct{}
 	closing sync.Once
 
-	changed, finished atomic.Bool
+	changed, finished, keys atomic.Bool
 }
 
 const (
@@ -194,6 +194,12 @@ func (s *Server) answer(ctx context.Context, r request) message {
 		var batch LogBatch
 		batch, err = s.Local.ReadLog(ctx, r.Task, r.End)
 		m.Log = &batch
+	case callKeyWants:
+		m.Wants, err = s.Local.KeyWants(ctx)
+	case callGrantKeys:
+		if err = errNoGrant; r.Grant != nil {
+			err = s.Local.GrantKeys(ctx, *r.Grant)
+		}
 	case callPlan:
 		m.Plans, err = s.Local.Plan(ctx)
 	default:
@@ -226,7 +232,7 @@ func (c *activeConn) write() {
 			return
 		case m = <-c.out:
 		case <-c.wake:
-			for flag, event := range map[*atomic.Bool]string{&c.changed: eventChanged, &c.finished: eventFinished} {
+			for flag, event := range map[*atomic.Bool]string{&c.changed: eventChanged, &c.finished: eventFinished, &c.keys: eventKeys} {
 				if flag.Swap(false) && writeFrame(c.conn, message{Event: event}, maxReply) != nil {
 					return
 				}
@@ -254,6 +260,7 @@ func (s *Server) Notes() Notes {
 	return Notes{
 		Changed:  func() { flag(func(c *activeConn) *atomic.Bool { return &c.changed }) },
 		Finished: func() { flag(func(c *activeConn) *atomic.Bool { return &c.finished }) },
+		Keys:     func() { flag(func(c *activeConn) *atomic.Bool { return &c.keys }) },
 		Progress: func(task ids.Task, p protocol.Progress) {
 			s.notify(message{Event: eventProgress, Task: task, Progress: &p})
 		},

@@ -14,7 +14,10 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/agent/linux/mount"
 	"github.com/gpuaas/gpuaas/agent/linux/netrules"
+	"github.com/gpuaas/gpuaas/agent/linux/nets"
+	"github.com/gpuaas/gpuaas/agent/storagekey"
 	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -34,6 +37,8 @@ type Host struct {
 	SSHD string
 	// Rules restrict the network of tenants.
 	Rules netrules.Rules
+	// StorageKeys are the access keys of mounts. Nil: the node mounts nothing.
+	StorageKeys *storagekey.Store
 	// CorrectHealth replaces the health that the driver reports. It may be nil.
 	CorrectHealth func(context.Context, []protocol.GPU)
 	Clock         clock.Clock
@@ -44,9 +49,8 @@ type Host struct {
 	shared sync.Mutex
 	gpus   gpuCache
 
-	// Locked while the rules of the network change, so that no inspection sees the change of one tenant as a
-	// difference of all.
-	netMu sync.Mutex
+	nets    nets.Nets
+	support mount.Support
 
 	homesMu  sync.Mutex
 	newHomes map[string]bool // accounts whose home no tenant has used

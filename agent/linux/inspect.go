@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/agent/linux/mount"
 	"github.com/gpuaas/gpuaas/agent/linux/process"
 	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -27,11 +28,13 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	}
 	var cards []card
 	var bound map[int]loaded
+	var mounted map[int][]step.Mounted
 	// Most of an inspection waits for the programs of the driver and of systemd. Files are read meanwhile.
 	all, within := errgroup.WithContext(ctx)
 	all.Go(func() (err error) { cards, err = h.cards(within); return err })
 	all.Go(func() (err error) { bound, err = h.slices(within, uidsOf(before)); return err })
 	all.Go(func() (err error) { s.Accounts, s.Unread, err = h.accounts(within); return err })
+	all.Go(func() (err error) { mounted, err = h.mounts().Inspect(within); return err })
 	if err := all.Wait(); err != nil {
 		return s, err
 	}
@@ -47,7 +50,7 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	s.Processes = processes.Using(computing(cards))
 	for i := range s.Accounts {
 		a := &s.Accounts[i]
-		a.Limits = bound[a.UID].limits
+		a.Limits, a.Mounts = bound[a.UID].limits, mounted[a.UID]
 		a.Wrong = append(a.Wrong, h.wrong(bound[a.UID], a.Name, opened(cards, bound[a.UID]))...)
 	}
 	if s.GPUs, err = h.devices(cards, acting(before, now, s.Processes), bound); err != nil {
@@ -56,6 +59,8 @@ func (h *Host) Inspect(ctx context.Context) (s step.State, err error) {
 	if s.Files, err = h.files(); err != nil {
 		return s, err
 	}
+	support := h.support.Of(ctx, &h.OS)
+	s.MountSupport = &support
 	s.Settings, s.SSHD, s.HostKeys = h.offSettings(), h.sshdHash(), h.hostKeys()
 	return s, nil
 }
@@ -90,7 +95,7 @@ func (h *Host) accounts(ctx context.Context) (found []step.Account, unread map[i
 	if err != nil {
 		return nil, nil, err
 	}
-	nets, netsReason := h.inspectNet(ctx)
+	inEffect, netsReason := h.nets.Inspect(ctx, &h.OS, h.Rules)
 	groups, groupsErr := h.memberships()
 	unread = map[int]string{}
 	for _, u := range users {
@@ -100,7 +105,7 @@ func (h *Host) accounts(ctx context.Context) (found []step.Account, unread map[i
 		if err := ctx.Err(); err != nil {
 			return nil, nil, fmt.Errorf("reading accounts: %w", err)
 		}
-		a := step.Account{Name: u.Name, UID: u.UID, Access: accessOf(groups[u.Name]), Net: nets[u.UID], NetReason: netsReason}
+		a := step.Account{Name: u.Name, UID: u.UID, Access: accessOf(groups[u.Name]), Net: inEffect[u.UID], NetReason: netsReason}
 		if a.Keys, a.Principals, err = h.inspectLogin(u.Name); err != nil {
 			unread[u.UID] = err.Error()
 		}
@@ -200,7 +205,7 @@ func (h *Host) devices(cards []card, tenants []tenantOf, bound map[int]loaded) (
 // files lists a tenant's files in the folders that only this package writes. The leftover scan
 // searches the rest.
 func (h *Host) files() (found []step.File, err error) {
-	for _, dir := range []string{hostos.HomesDir, KeysDir, PrincipalsDir, ProbeDir} {
+	for _, dir := range []string{hostos.HomesDir, KeysDir, PrincipalsDir, ProbeDir, mount.Dir} {
 		entries, err := os.ReadDir(h.Path(dir))
 		if errors.Is(err, os.ErrNotExist) {
 			continue

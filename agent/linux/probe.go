@@ -247,6 +247,14 @@ func (h *Host) attempts(ctx context.Context, o protocol.AllocationParams, sentin
 	for _, dir := range a.Folders {
 		want["folder:"+dir] = "EACCES"
 	}
+	if o.Storage != nil {
+		for _, m := range o.Storage.Mounts {
+			folder := filepath.Join(hostos.HomeOf(o.User), m.At)
+			if a.Mounts, want["mount:"+folder], want["write:"+folder] = append(a.Mounts, folder), "ok", "ok"; m.ReadOnly {
+				want["write:"+folder] = "EROFS"
+			}
+		}
+	}
 	a.Files = sentinels
 	for _, file := range sentinels {
 		want["private:"+filepath.Dir(file)] = "ENOENT"

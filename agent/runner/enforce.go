@@ -37,7 +37,7 @@ func (r *Runner) Enforce(ctx context.Context, silent time.Duration) {
 		switch {
 		case late, record.Stopped:
 			r.begin(record.Allocation, last.Envelope.Task, func(ctx context.Context, j *job) { r.stop(ctx, j, last.Envelope) }) //nolint:contextcheck // work outlives the look
-		case state.Unread[params.UID] == "" && len(step.Differences(state, params)) > 0:
+		case state.Unread[params.UID] == "" && len(step.Differences(state, params))+len(step.MountDifferences(state, params)) > 0:
 			r.begin(record.Allocation, last.Envelope.Task, func(ctx context.Context, j *job) { r.repair(ctx, j, last.Envelope) }) //nolint:contextcheck // as above
 		}
 	}

@@ -96,6 +96,9 @@ func classifyPhase(s *protocol.AllocationReport, record journal.Record, state st
 		return
 	}
 	released := record.Released()
+	if !released {
+		s.Mounts = step.MountReports(state, params)
+	}
 	var wrong []string
 	switch {
 	case !last.Succeeded():

@@ -30,6 +30,7 @@ type Tenancy interface {
 	Logins
 	Slices
 	Nets
+	Mounts
 }
 
 // Settings are settings of the host OS that are the same for every tenant. They stay after a

@@ -20,6 +20,8 @@ type State struct {
 	SSHD string
 	// HostKeys are the public host keys of the SSH server, as in a report.
 	HostKeys []string
+	// MountSupport describes whether this node can mount stored objects.
+	MountSupport *protocol.MountSupport
 	// Unread names, by uid, what of a tenant could not be read. The rest of the state is complete: one
 	// tenant cannot hide the others.
 	Unread map[int]string
@@ -36,6 +38,7 @@ type Account struct {
 	Limits     protocol.Limits // in force
 	Net        bool            // its rules are in effect
 	NetReason  string          // why they could not be read
+	Mounts     []Mounted       // of stored objects, as they were put
 	// Wrong names what else of it is not as it was put, in the form of Differences:
 	// each begins with account, home or slice, and that step puts it right.
 	Wrong []string

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"slices"
 
 	"github.com/gpuaas/gpuaas/agent/step"
 	"github.com/gpuaas/gpuaas/protocol"
@@ -20,7 +21,7 @@ func provisionUser() Handler {
 func provisionSteps() []step.Step {
 	return []step.Step{
 		step.GPUHealth(), step.Evict(), step.ScrubBefore(), step.Baseline(), step.PutSettings(), step.PutAccount(), step.PutHome(),
-		step.PutDeviceAccess(), step.PutNetwork(), step.PutLoginKeys(), step.VerifyInside(),
+		step.PutDeviceAccess(), step.PutNetwork(), step.PutStorage(), step.PutLoginKeys(), step.VerifyInside(),
 	}
 }
 
@@ -35,6 +36,16 @@ func undoOnFailure(run func(context.Context, *Execution) (Result, error)) func(c
 		}
 		return result, err
 	}
+}
+
+// Remount mounts the stored objects of an allocation again. It changes nothing else of the allocation.
+func Remount(ctx context.Context, x *Execution) error {
+	base := x.Record().Provisioning()
+	if base == nil {
+		return nil // a release was admitted
+	}
+	steps := slices.DeleteFunc(x.steps(base.Envelope.Type), func(s step.Step) bool { return s.Name != step.PutStorage().Name })
+	return x.repeat(ctx, steps)
 }
 
 // Repair executes the provisioning of an allocation again. Each step checks first, so only differences are

@@ -19,13 +19,13 @@ func revokeUser() Handler {
 
 func releaseSteps() []step.Step {
 	return []step.Step{
-		step.BlockLogin(), step.EndSessions(), step.RemoveAccess(), step.Evict(), step.ScrubAfter(), step.Sweep(), step.RemoveHome(),
+		step.BlockLogin(), step.Unmount(), step.EndSessions(), step.RemoveAccess(), step.Evict(), step.ScrubAfter(), step.Sweep(), step.RemoveHome(),
 		step.RemoveAccount(), step.RemoveDropIns(), step.Scan(),
 	}
 }
 
 // stopSteps names the steps of a release that end logins and sessions and leave the tenant's data.
-var stopSteps = []string{step.BlockLogin().Name, step.EndSessions().Name}
+var stopSteps = []string{step.BlockLogin().Name, step.Unmount().Name, step.EndSessions().Name}
 
 // Stop ends the logins and processes of a tenant. The slot stays the tenant's.
 func Stop(ctx context.Context, x *Execution) error {

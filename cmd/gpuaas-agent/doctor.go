@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/agent"
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/agent/linux/mount"
 	"github.com/gpuaas/gpuaas/internal/clock"
 )
 
@@ -58,6 +59,7 @@ func checks(socket string) []check {
 		{"device control", fail, "the kernel must load BPF programs of type cgroup_device: CONFIG_CGROUP_BPF, and in a container the bpf system call", deviceControl, true},
 		{"clock", warn, "apt-get install systemd-timesyncd: tasks expire in minutes", clockRuns, true},
 		{"disk", warn, "free at least 1 GiB below /var/lib/gpuaas", diskFree, true},
+		{"mounts", warn, "apt-get install rclone fuse3; without them no allocation with mounts of stored objects is placed on this node", mountsThere, true},
 		{"nvidia-smi", warn, "install NVIDIA's driver; without it the node has no GPU to sell", smiThere, true},
 		{"agent user", fail, "run gpuaas-agent install", func(context.Context) string { _, _, err := agentUser(); return says(err) }, false},
 		{"units", fail, "run gpuaas-agent install, then systemctl status gpuaas-agent gpuaas-agent-helper", unitsActive, false},
@@ -270,6 +272,13 @@ func diskFree(context.Context) string {
 	}
 	if free := fs.Bavail * uint64(fs.Bsize); free < 1<<30 { //nolint:gosec // a block size is positive
 		return fmt.Sprintf("%d MiB are free in %s", free>>20, dir)
+	}
+	return ""
+}
+
+func mountsThere(ctx context.Context) string {
+	if s := (&mount.Support{}).Of(ctx, &hostos.OS{}); !s.Supported {
+		return "this node has no " + s.Missing
 	}
 	return ""
 }

@@ -65,6 +65,9 @@ func (s *Server) run(sess ssh.Session, path string, args ...string) {
 		s.fail(sess, err)
 		return
 	}
+	if notice := s.show(sess.Context(), sess.User(), home); notice != "" {
+		fmt.Fprint(sess.Stderr(), strings.ReplaceAll(notice, "\n", "\r\n"))
+	}
 	cmd := exec.CommandContext(sess.Context(), path, args...) //nolint:gosec // what SSH is for
 	cmd.Dir, cmd.Env = home, s.environment(sess, home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

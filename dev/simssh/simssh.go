@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ type Server struct {
 	Log      *slog.Logger
 
 	folder string // contains the homes
+	mounts mounts
 
 	mu    sync.Mutex
 	conns map[*connection]string // the account that each logs in to
@@ -57,7 +59,10 @@ func (s *Server) Serve(ctx context.Context) error {
 	if s.folder, err = s.makeFolder(); err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(s.folder) }() // a release erases homes as well
+	if below(s.folder) { // of a process that was killed
+		return fmt.Errorf("stored objects are still mounted below %s: unmount them first", s.folder)
+	}
+	defer s.eraseAll() // a release erases homes as well
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listening for SSH: %w", err)
@@ -240,8 +245,11 @@ func (s *Server) endLogins(host *sim.Host) {
 		return
 	}
 	for _, home := range homes {
+		if strings.HasPrefix(home.Name(), ".") {
+			continue // of a mount, which removes it
+		}
 		if login(host, home.Name()) == nil {
-			_ = os.RemoveAll(filepath.Join(s.folder, home.Name()))
+			s.erase(home.Name())
 		}
 	}
 }

@@ -24,7 +24,8 @@ const suite = "bookworm"
 var packages = []string{
 	"systemd", "systemd-sysv", "dbus", "udev", "libpam-systemd", "openssh-server", "openssh-client", "sudo", "kmod", "procps", "passwd", "login",
 	"iproute2", "iputils-ping", "nftables", "e2fsprogs", "util-linux", "curl", "ca-certificates", "polkitd",
-	"cron", "at", "acl", "attr", "keyutils", "libcap2-bin", "fuse3", "psmisc", "python3-minimal",
+	"fuse3", "rclone",
+	"cron", "at", "acl", "attr", "keyutils", "libcap2-bin", "psmisc", "python3-minimal",
 	"rsync", "git",
 }
 

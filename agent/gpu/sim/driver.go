@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/agent/gpu/nvidiasmi"
 	"github.com/gpuaas/gpuaas/agent/health"
 	"github.com/gpuaas/gpuaas/agent/step"
+	"github.com/gpuaas/gpuaas/agent/storagekey"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/protocol"
 	"github.com/gpuaas/gpuaas/protocol/fault"
@@ -23,6 +24,9 @@ import (
 
 // Driver works on one simulated node.
 type Driver struct {
+	// StorageKeys are the access keys of mounts. Nil: the node mounts nothing.
+	StorageKeys *storagekey.Store
+
 	path string
 
 	mu      sync.Mutex
@@ -170,12 +174,12 @@ func (d *Driver) Inspect(ctx context.Context) (step.State, error) {
 	if err != nil {
 		return step.State{}, err
 	}
-	s := step.State{Settings: h.Settings, HostKeys: d.hostKeys()}
+	s := step.State{MountSupport: &protocol.MountSupport{Supported: true}, Settings: h.Settings, HostKeys: d.hostKeys()}
 	for _, name := range slices.Sorted(maps.Keys(h.Accounts)) {
 		a := h.Accounts[name]
 		s.Accounts = append(s.Accounts, step.Account{
 			Name: name, UID: a.UID, Keys: a.Keys, Principals: a.Principals, Access: a.Access, Limits: a.Limits, Net: a.Net,
-			Home: step.Home{GiB: a.HomeGiB, Open: a.HomeGiB > 0},
+			Home: step.Home{GiB: a.HomeGiB, Open: a.HomeGiB > 0}, Mounts: a.mounted(),
 		})
 	}
 	for i, g := range h.GPUs {

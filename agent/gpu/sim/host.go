@@ -37,7 +37,7 @@ type Host struct {
 	// Partitioned means that the node has no network.
 	Partitioned bool `json:"partitioned"`
 	// Fails lists operations that fail, with their error text; "hang" never returns. Operations:
-	// look, settings, account, home, keys, net, remove, remove_home, grant, baseline, kill, end,
+	// look, settings, account, home, keys, net, mount, unmount, remove, remove_home, grant, baseline, kill, end,
 	// sweep, scan, scrub, probe, inventory.
 	Fails map[string]string `json:"fails,omitempty"`
 	// Scrubs and Kills count the operations, so that a test can check how often a step acted.
@@ -58,6 +58,9 @@ type Account struct {
 	Revoked []uint64 `json:"revoked,omitempty"`
 	// Access are the rules for logins.
 	Access protocol.Access `json:"access,omitzero"`
+	// Storage are the mounts of stored objects, and NotStored are files that no mount has uploaded.
+	Storage   *protocol.Storage `json:"storage,omitempty"`
+	NotStored int               `json:"not_stored,omitempty"`
 }
 
 // GPU is a device of the simulated node.

@@ -30,6 +30,11 @@ const (
 	Loginctl  Tool = "/usr/bin/loginctl"
 	// Journalctl is run by Follow.
 	Journalctl Tool = "/usr/bin/journalctl"
+	// Rclone and Fusermount mount stored objects. A node without them sells no mounts.
+	Rclone     Tool = "/usr/bin/rclone"
+	Fusermount Tool = "/usr/bin/fusermount3"
+	// Mkdir is run by the units of mounts.
+	Mkdir Tool = "/usr/bin/mkdir"
 )
 
 // Tools lists the programs, for the check of a host OS before enrolment.

@@ -2,6 +2,7 @@ package hostos
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -10,6 +11,7 @@ var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\13
 // Mounted is one line of the mount table.
 type Mounted struct {
 	Point, Options, Kind, Source string
+	Super                        string // options of the file system
 }
 
 // Mounts lists the mounts of the host OS. A later line covers an earlier one at the
@@ -23,13 +25,22 @@ func (o *OS) Mounts() (map[string]Mounted, error) {
 		if !ok || len(left) < leftFields || len(right) < rightFields {
 			return
 		}
-		m := Mounted{Point: unescape.Replace(left[4]), Options: left[5], Kind: right[0], Source: unescape.Replace(right[1])}
+		m := Mounted{Point: unescape.Replace(left[4]), Options: left[5], Kind: right[0], Source: unescape.Replace(right[1]), Super: right[2]}
 		found[m.Point] = m
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading mounts: %w", err)
 	}
 	return found, nil
+}
+
+// FUSEOf reports whether a program of the uid provides the file system. A read below it waits for that program, and
+// for ever if the program has stopped.
+func (m Mounted) FUSEOf(uid int) bool {
+	if m.Kind != "fuse" && !strings.HasPrefix(m.Kind, "fuse.") && m.Kind != "fuseblk" {
+		return false
+	}
+	return slices.Contains(strings.Split(m.Super, ","), fmt.Sprintf("user_id=%d", uid))
 }
 
 // Harmless reports whether no file on the mount can give rights that its owner lacks.

@@ -53,6 +53,18 @@ func (r Rules) Opens(at netip.AddrPort) bool {
 	})
 }
 
+// Tenant is a uid with rules, and the addresses of the storage that it has mounts of.
+type Tenant struct {
+	UID     int
+	Storage []netip.AddrPort
+}
+
+// Closed reports whether an address is closed to every tenant by default.
+func Closed(a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	return slices.ContainsFunc(closedNetworks(), func(n netip.Prefix) bool { return n.Contains(a) })
+}
+
 // closedNetworks lists where a node has services that trust everybody who reaches them: its own links, and the
 // metadata of the clouds, with the form that a translating router gives to an address of version 4.
 func closedNetworks() []netip.Prefix {
@@ -114,12 +126,13 @@ func (r Rules) serverPort() (address netip.Addr, port uint16) {
 // Table returns the rules that restrict tenants, by the uid of the socket of a packet.
 //
 // A packet that leaves the node is rejected by its destination. Explicit configuration applies before what is
-// closed by default. The kernel adds the addresses of the node API to the table when the network process of the
+// closed by default, and the storage of the mounts of a tenant before both: it may be on this computer, or next to the
+// node API. The kernel adds the addresses of the node API to the table when the network process of the
 // agent connects to them.
 //
 // A packet that stays on the node is marked with its sender, and package receiver compares the mark with the owner
 // of the socket that receives it.
-func (r Rules) Table(o *hostos.OS, uids []int) (string, error) {
+func (r Rules) Table(o *hostos.OS, tenants []Tenant) (string, error) {
 	resolvers, err := resolvers(o)
 	if err != nil {
 		return "", err
@@ -141,8 +154,13 @@ func (r Rules) Table(o *hostos.OS, uids []int) (string, error) {
 		add(&names, netip.PrefixFrom(a, a.BitLen()), a.String())
 	}
 	var senders []string
-	for _, uid := range uids {
-		senders = append(senders, fmt.Sprintf("%d : %[1]d", uid))
+	var storage [2][]string
+	for _, t := range tenants {
+		senders = append(senders, fmt.Sprintf("%d : %[1]d", t.UID))
+		for _, to := range t.Storage {
+			a := to.Addr().Unmap().WithZone("")
+			add(&storage, netip.PrefixFrom(a, a.BitLen()), fmt.Sprintf("%d . %s . %d", t.UID, a, to.Port()))
+		}
 	}
 	learn := ""
 	if r.AgentUID > 0 && port > 0 {
@@ -153,7 +171,7 @@ func (r Rules) Table(o *hostos.OS, uids []int) (string, error) {
 		"$DENIED4", elements(networks(r.Deny)[0]), "$DENIED6", elements(networks(r.Deny)[1]),
 		"$CLOSED4", elements(networks(closed)[0]), "$CLOSED6", elements(networks(closed)[1]),
 		"$OPEN4", elements(open[0]), "$OPEN6", elements(open[1]), "$PORTS4", elements(ports[0]), "$PORTS6", elements(ports[1]),
-		"$NAMES4", elements(names[0]), "$NAMES6", elements(names[1]),
+		"$STORAGE4", elements(storage[0]), "$STORAGE6", elements(storage[1]), "$NAMES4", elements(names[0]), "$NAMES6", elements(names[1]),
 		"$PRIORITY", fmt.Sprintf("%x:%x", receiver.Priority>>16, receiver.Priority&0xffff),
 		"$CONNECTIONS", strconv.Itoa(connectionsOfOne), "$UNKNOWN", fmt.Sprintf("%#x", receiver.Unknown), "$EXEMPT", fmt.Sprintf("%#x", receiver.Host),
 	).Replace(tableText), nil
@@ -239,6 +257,8 @@ table inet gpuaas {
 	set open6 { type ipv6_addr; flags interval; auto-merge; $OPEN6 }
 	set ports4 { type ipv4_addr . inet_service; flags interval; $PORTS4 }
 	set ports6 { type ipv6_addr . inet_service; flags interval; $PORTS6 }
+	set storage4 { type uid . ipv4_addr . inet_service; $STORAGE4 }
+	set storage6 { type uid . ipv6_addr . inet_service; $STORAGE6 }
 	set names4 { type ipv4_addr; $NAMES4 }
 	set names6 { type ipv6_addr; $NAMES6 }
 	set denied4 { type ipv4_addr; flags interval; auto-merge; $DENIED4 }
@@ -258,6 +278,8 @@ table inet gpuaas {
 		oifname "lo" jump stays
 		oifname "lo" fib daddr type local accept
 		fib daddr type { multicast, broadcast } jump stays
+		meta skuid . ip daddr . tcp dport @storage4 accept
+		meta skuid . ip6 daddr . tcp dport @storage6 accept
 		ip daddr @open4 accept
 		ip6 daddr @open6 accept
 		meta l4proto { tcp, udp } ip daddr . th dport @ports4 accept
@@ -281,6 +303,8 @@ table inet gpuaas {
 		meta mark set $UNKNOWN
 		meta mark set meta skuid map @senders
 		tcp flags & (syn | ack) != syn ct direction reply goto exempt
+		meta skuid . ip daddr . tcp dport @storage4 goto exempt
+		meta skuid . ip6 daddr . tcp dport @storage6 goto exempt
 		ip daddr @open4 goto exempt
 		ip6 daddr @open6 goto exempt
 		meta l4proto { tcp, udp } ip daddr . th dport @ports4 goto exempt

@@ -41,7 +41,7 @@ func TestTableOfNoneAndOfTwo(t *testing.T) {
 		rules.Allow = append(rules.Allow, r)
 	}
 	rules.Server, rules.AgentUID = "https://10.7.7.7:8443", 990
-	two, err := rules.Table(o, []int{200001, 200002})
+	two, err := rules.Table(o, []netrules.Tenant{{UID: 200001}, {UID: 200002, Storage: []netip.AddrPort{netip.MustParseAddrPort("10.7.7.7:9000"), netip.MustParseAddrPort("[fd00::7]:443"), netip.MustParseAddrPort("[::ffff:127.0.0.1]:9000")}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +51,7 @@ func TestTableOfNoneAndOfTwo(t *testing.T) {
 		"127.0.0.1/32 . 3128", "::1/128 . 3128", "10.7.7.7/32", `meta skuid 990 tcp dport 8443 oifname != "lo" jump learn`, "meta priority set 6770:7561",
 		"ct state new add @connections { meta skuid ct count over 16384 } goto rejected", `oifname "lo" fib daddr type local accept`, "ct direction original ct status dnat goto rejected", "meta l4proto tcp reject with tcp reset",
 		"tcp flags & (syn | ack) != syn ct direction reply goto exempt",
+		"elements = { 200002 . 10.7.7.7 . 9000, 200002 . 127.0.0.1 . 9000 }", "elements = { 200002 . fd00::7 . 443 }",
 	} {
 		if !strings.Contains(two, part) {
 			t.Errorf("%q is missing in\n%s", part, two)

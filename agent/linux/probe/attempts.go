@@ -32,6 +32,8 @@ type Attempts struct {
 	Files   []string `json:"files"`   // to see
 	Sockets []string `json:"sockets"` // to connect to
 	Dials   []string `json:"dials"`   // host:port to connect to
+	// Mounts are folders of stored objects: to list, and to write to.
+	Mounts []string `json:"mounts,omitempty"`
 	// Foreign lists those of the attempts that concern another tenant. The tenant reads the results, so Label replaces them.
 	Foreign []string `json:"-"`
 }
@@ -57,10 +59,12 @@ type Findings struct {
 	Files      map[string]string `json:"files"`
 	Sockets    map[string]string `json:"sockets"`
 	Dials      map[string]string `json:"dials"`
-	Home       string            `json:"home"`     // whether it can be written to
-	Loopback   string            `json:"loopback"` // whether the tenant reaches its own socket
-	Own        string            `json:"own"`      // the address of that socket, which is open until the input ends
-	Forwards   map[string]string `json:"-"`        // what the connection of the session reaches
+	Mounts     map[string]string `json:"mounts,omitempty"` // whether the folder can be listed
+	Writes     map[string]string `json:"writes,omitempty"` // whether a file can be written, read back and removed
+	Home       string            `json:"home"`             // whether it can be written to
+	Loopback   string            `json:"loopback"`         // whether the tenant reaches its own socket
+	Own        string            `json:"own"`              // the address of that socket, which is open until the input ends
+	Forwards   map[string]string `json:"-"`                // what the connection of the session reaches
 }
 
 // maxRequest is far above the length of a list of attempts.
@@ -85,6 +89,7 @@ func Inside(in io.Reader, out io.Writer) error {
 	f := Findings{
 		UID: os.Getuid(), Groups: groups, Cgroup: ownCgroup(), Strangers: strangers(), Namespaces: newNamespace(), Home: writes(os.Getenv("HOME")),
 		Devices: tryAll(a.Devices, opens), Folders: tryAll(a.Folders, lists), Files: tryAll(a.Files, sees), Sockets: tryAll(a.Sockets, connects("unix")),
+		Mounts: tryAll(a.Mounts, inTime(lists)), Writes: tryAll(a.Mounts, inTime(writesBack)),
 		Dials: tryAll(a.Dials, connects("tcp")), Loopback: outcome(connects("tcp")(own.Addr().String())), Own: own.Addr().String(),
 	}
 	if err := json.NewEncoder(out).Encode(f); err != nil {
@@ -154,6 +159,40 @@ func connects(network string) func(string) error {
 		}
 		return c.Close()
 	}
+}
+
+// mountWithin limits an attempt on stored objects. Storage that is away responds with an error after a minute.
+const mountWithin = 8 * time.Second
+
+// inTime gives up an attempt that does not end. It ends with the process.
+func inTime(try func(string) error) func(string) error {
+	return func(name string) error {
+		ended := make(chan error, 1)
+		go func() { ended <- try(name) }()
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(mountWithin):
+			return unix.ETIMEDOUT
+		}
+	}
+}
+
+// writesBack writes a file, reads it back and removes it. Where nothing may be written it returns the error of that.
+func writesBack(dir string) error {
+	file, err := os.CreateTemp(dir, "gpuaas-probe-")
+	if err != nil {
+		return err
+	}
+	const text = "a probe of the node, which removes this file"
+	_, err = file.WriteString(text)
+	if err = errors.Join(err, file.Close()); err == nil {
+		var back []byte
+		if back, err = os.ReadFile(file.Name()); err == nil && string(back) != text { //nolint:gosec // made above, with the tenant's own rights
+			err = errors.New("another content")
+		}
+	}
+	return errors.Join(err, os.Remove(file.Name())) //nolint:gosec // as above
 }
 
 func writes(dir string) string {

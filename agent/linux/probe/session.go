@@ -57,7 +57,7 @@ func Compare(o protocol.AllocationParams, f Findings, want map[string]string, co
 	for file, got := range f.Files {
 		private[filepath.Dir(file)] = got // its name is another every time
 	}
-	for kind, found := range map[string]map[string]string{"device": f.Devices, "folder": f.Folders, "private": private, "socket": f.Sockets, "dial": f.Dials, "forward": f.Forwards} {
+	for kind, found := range map[string]map[string]string{"device": f.Devices, "folder": f.Folders, "private": private, "socket": f.Sockets, "dial": f.Dials, "forward": f.Forwards, "mount": f.Mounts, "write": f.Writes} {
 		for name, got := range found {
 			name = kind + ":" + name
 			if kind == "dial" || kind == "forward" {
@@ -89,7 +89,7 @@ func reached(got, want string) string {
 
 const (
 	// loginWithin is for one login with all its attempts.
-	loginWithin = 10 * time.Second
+	loginWithin = 12 * time.Second
 	// dialAgain: sshd closes its port for a moment while it reloads.
 	dialAgain = 50 * time.Millisecond
 )

@@ -139,7 +139,8 @@ func (s *search) controlGroups(ctx context.Context) error {
 		if err != nil || !d.IsDir() {
 			return ctx.Err()
 		}
-		if s.owns(path) || strings.HasPrefix(d.Name(), fmt.Sprintf("user-%d.slice", s.uid)) || strings.HasPrefix(d.Name(), fmt.Sprintf("user@%d.", s.uid)) {
+		if s.owns(path) || strings.HasPrefix(d.Name(), fmt.Sprintf("user-%d.slice", s.uid)) || strings.HasPrefix(d.Name(), fmt.Sprintf("user@%d.", s.uid)) ||
+			strings.HasPrefix(d.Name(), "gpuaas-mount") && s.about.MatchString(d.Name()) {
 			s.note("control group %s", path)
 		}
 		return ctx.Err()

@@ -67,6 +67,19 @@ func (t Tenant) End(ctx context.Context, terminate, stop func(context.Context) e
 	return errors.Join(stop(ctx), t.killAll(ctx), t.forgotten(ctx, terminate))
 }
 
+// EndSlice ends the processes in the tenant's slice, and none of the uid elsewhere: rclone still uploads what they have
+// written. It returns when ctx ends, at the latest, because a process that waits for a mount may not end before the mount.
+func (t Tenant) EndSlice(ctx context.Context) {
+	_ = t.disableAutostart() // End returns the error
+	for t.populated() && ctx.Err() == nil {
+		t.killSlice(0)
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
 // forgotten waits until logind has removed the user. logind checks that on a request or when a
 // session ends, but not when the last unit fails instead of stopping. The leftover scan reports the
 // rest.

@@ -1,0 +1,152 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+)
+
+// A release waits for the upload of files for a bounded time. All parts together are below step.UnmountWithin.
+const (
+	endWithin    = 5 * time.Second
+	uploadWithin = 35 * time.Second
+	stopWithin   = 20 * time.Second
+	uploadEvery  = 300 * time.Millisecond
+)
+
+// Remove ends the mounts of a tenant, and returns the number of files that were not uploaded. It ends the programs of the
+// tenant that use them first. Storage that is away delays it by a bounded time, and fails nothing.
+func (m *Mounts) Remove(ctx context.Context, name string, uid int) (lost int, err error) {
+	units, err := m.units(uid)
+	if err != nil {
+		return 0, err
+	}
+	s, _, specErr := m.read(uid)
+	if specErr != nil { // half a file of a crash; the units name what was mounted
+		s = spec{}
+	}
+	if len(units) > 0 {
+		m.endSlice(ctx, name, uid)
+		m.upload(ctx, name, uid, len(units))
+		m.stop(ctx, uid, units)
+		for n := range units {
+			count, err := dirty(ctx, m.Path(homeDir(name)), filepath.Join(cacheFolder, fmt.Sprint(n)))
+			if lost += count; err != nil {
+				lost = max(lost, 1) // what cannot be counted may be lost
+			}
+		}
+	}
+	return lost, errors.Join(m.detach(name, uid), m.removeFiles(ctx, uid, units, s))
+}
+
+// units lists the units of a tenant that have a file.
+func (m *Mounts) units(uid int) (names []string, err error) {
+	files, err := filepath.Glob(m.Path(unitFile(fmt.Sprintf("gpuaas-mount-%d-*.service", uid))))
+	for _, file := range files {
+		names = append(names, filepath.Base(file))
+	}
+	return names, err
+}
+
+func (m *Mounts) endSlice(ctx context.Context, name string, uid int) {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	if m.EndSlice != nil {
+		m.EndSlice(ctx, name, uid)
+	}
+}
+
+// upload waits until rclone has uploaded all files. The tenant may have stopped rclone.
+func (m *Mounts) upload(ctx context.Context, name string, uid, mounts int) {
+	ctx, cancel := context.WithTimeout(ctx, uploadWithin)
+	defer cancel()
+	for calm := 0; calm < 2 && ctx.Err() == nil; {
+		waiting := false
+		for n, state := range m.active(ctx, uid, mounts) {
+			if state != "active" {
+				continue // rclone does not run
+			}
+			_, _ = m.Command(ctx, hostos.Systemctl, "kill", "--signal=CONT", "--", unitName(uid, n))
+			count, err := dirty(ctx, m.Path(homeDir(name)), filepath.Join(cacheFolder, fmt.Sprint(n)))
+			waiting = waiting || err == nil && count > 0
+		}
+		if calm++; waiting {
+			calm = 0
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(uploadEvery):
+		}
+	}
+}
+
+// stop stops the units. What does not end in time is killed, and its mount is detached.
+func (m *Mounts) stop(ctx context.Context, uid int, units []string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
+	defer cancel()
+	if _, err := m.Command(ctx, hostos.Systemctl, append([]string{"stop", "--"}, units...)...); err != nil {
+		_, _ = m.Command(context.WithoutCancel(ctx), hostos.Systemctl, append([]string{"kill", "--signal=KILL", "--"}, units...)...)
+	}
+	_, _ = m.Command(context.WithoutCancel(ctx), hostos.Systemctl, "stop", "--", sliceName(uid))
+}
+
+// detach unmounts what is left, without a request to the program that provides it. Several may be at one place.
+func (m *Mounts) detach(name string, uid int) error {
+	const most = 64
+	for range most {
+		table, err := m.OS.Mounts()
+		if err != nil {
+			return err
+		}
+		left := 0
+		for at, mounted := range table {
+			if !mounted.FUSEOf(uid) && !(strings.HasPrefix(mounted.Kind, "fuse") && strings.HasPrefix(at, homeDir(name)+"/")) {
+				continue
+			}
+			left++
+			if err := unix.Unmount(m.Path(at), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+				return fmt.Errorf("unmounting %s: %w", at, err)
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("mounts of uid %d appear again", uid)
+}
+
+// removeFiles removes the units and the configuration.
+func (m *Mounts) removeFiles(ctx context.Context, uid int, units []string, s spec) error {
+	var files []string
+	for _, unit := range append(units, sliceName(uid)) {
+		files = append(files, unitFile(unit))
+	}
+	for n := range max(len(units), len(s.Storage.Mounts)) {
+		files = append(files, configFile(uid, n))
+	}
+	gone := false
+	for _, file := range append(files, specFile(uid), dirOf(uid)) {
+		changed, err := m.OS.Remove(file)
+		if err != nil {
+			return err
+		}
+		gone = gone || changed
+	}
+	if !gone {
+		return nil
+	}
+	if err := m.Reload(ctx); err != nil {
+		return err
+	}
+	for _, unit := range units { // systemd has dropped most of them
+		_, _ = m.Command(ctx, hostos.Systemctl, "reset-failed", "--", unit)
+	}
+	return nil
+}
