@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/gpuaas/gpuaas/agent/step"
@@ -44,16 +45,30 @@ func Remount(ctx context.Context, x *Execution) error {
 	if base == nil {
 		return nil // a release was admitted
 	}
-	steps := slices.DeleteFunc(x.steps(base.Envelope.Type), func(s step.Step) bool { return s.Name != step.PutStorage().Name })
-	return x.repeat(ctx, steps)
+	for _, s := range x.steps(base.Envelope.Type) {
+		if isStorage(s) {
+			return x.repeat(ctx, []step.Step{s})
+		}
+	}
+	return nil
 }
 
 // Repair executes the provisioning of an allocation again. Each step checks first, so only differences are
-// corrected. The result in the journal stays.
+// corrected. The result in the journal stays. Storage that cannot be mounted does not prevent the login, which follows.
 func Repair(ctx context.Context, x *Execution) error {
 	base := x.Record().Provisioning()
 	if base == nil {
 		return nil // a release was admitted
 	}
-	return x.repeat(ctx, x.steps(base.Envelope.Type))
+	steps := x.steps(base.Envelope.Type)
+	at := slices.IndexFunc(steps, isStorage)
+	if at < 0 {
+		return x.repeat(ctx, steps)
+	}
+	if err := x.repeat(ctx, steps[:at]); err != nil {
+		return err
+	}
+	return errors.Join(x.repeat(ctx, steps[at:at+1]), x.repeat(ctx, steps[at+1:]))
 }
+
+func isStorage(s step.Step) bool { return s.Name == step.PutStorage().Name }

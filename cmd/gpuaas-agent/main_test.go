@@ -36,7 +36,7 @@ echo '<nvidia_smi_log><driver_version>1</driver_version><attached_gpus>0</attach
 		"unknown":        {[]string{"start"}, 2, "", `no command "start"`},
 		"help":           {[]string{"help"}, 0, "Usage:", ""},
 		"help of run":    {[]string{"run", "-h"}, 0, "", "-token-file"},
-		"version":        {[]string{"version"}, 0, "capability 4", ""},
+		"version":        {[]string{"version"}, 0, "capability 5", ""},
 		"unknown flag":   {[]string{"run", "--token", "secret"}, 2, "", "not defined: -token"},
 		"argument":       {[]string{"run", "now"}, 2, "", `unexpected argument "now"`},
 		"no server":      {[]string{"run", "--state-dir", dir}, 1, "", "server and state directory"},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -28,7 +29,9 @@ type server struct {
 	dir   string
 	cmd   *exec.Cmd
 	ended chan struct{}
-	ready struct {
+	// storage is the address of the S3 endpoint.
+	storage string
+	ready   struct {
 		NodeURL string `json:"internal_url"`
 	}
 }
@@ -59,7 +62,13 @@ func (s *server) start(address string) {
 	log, err := os.Create(s.path("up.log"))
 	must(s.t, err)
 	defer log.Close()
-	s.cmd = exec.Command(binary(s.t, "gpuaas"), "up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", address+":0", "--metrics-listen", "127.0.0.1:0",
+	if s.storage == "" { // the nodes have its port in their packet rules, so it stays
+		free, err := net.Listen("tcp", address+":0")
+		must(s.t, err)
+		s.storage = free.Addr().String()
+		must(s.t, free.Close())
+	}
+	s.cmd = exec.Command(binary(s.t, "gpuaas"), "up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", address+":0", "--storage-listen", s.storage, "--metrics-listen", "127.0.0.1:0",
 		"--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0", "--mail-listen", "127.0.0.1:0", "--data-dir", s.path("data"), "--ready-file", s.path("ready"))
 	s.cmd.Dir, s.cmd.Env, s.cmd.Stdout, s.cmd.Stderr = s.path("repo"), s.env(), log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -226,6 +226,17 @@ func (d *Driver) ProbeInside(ctx context.Context, o protocol.AllocationParams) (
 		}
 		results = append(results, protocol.ProbeResult{Name: fmt.Sprintf("device /dev/nvidia%d", i), Expected: want, Got: got})
 	}
+	if o.Storage == nil {
+		return results, nil
+	}
+	a := h.Accounts[o.User]
+	for _, m := range o.Storage.Mounts {
+		got := "ENOENT"
+		if a != nil && a.Storage != nil && slices.Contains(a.Storage.Mounts, m) {
+			got = "ok"
+		}
+		results = append(results, protocol.ProbeResult{Name: "mount:/home/" + o.User + "/" + m.At, Expected: "ok", Got: got})
+	}
 	return results, nil
 }
 

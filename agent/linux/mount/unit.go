@@ -90,7 +90,7 @@ var endpointText = regexp.MustCompile(`^https?://[A-Za-z0-9.:\[\]-]+$`)
 // checkEndpoint rejects an endpoint that could be more than a URL in a configuration.
 func checkEndpoint(s protocol.Storage) error {
 	host, _ := s.Address()
-	if _, err := netip.ParseAddr(host); !endpointText.MatchString(s.Endpoint) || strings.Contains(host, ":") && err != nil {
+	if _, err := netip.ParseAddr(host); host == "" || !endpointText.MatchString(s.Endpoint) || strings.Contains(host, ":") && err != nil {
 		return fmt.Errorf("%q is no URL of an S3 endpoint", s.Endpoint)
 	}
 	return nil
@@ -130,7 +130,7 @@ TimeoutStopSec=10
 UMask=0077
 DevicePolicy=closed
 DeviceAllow=/dev/fuse rw
-CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SETUID CAP_SETGID
+CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SETUID CAP_SETGID CAP_DAC_READ_SEARCH
 KeyringMode=private
 LimitCORE=0
 LimitNOFILE=16384
