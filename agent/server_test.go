@@ -160,7 +160,7 @@ func (d *server) serve(w http.ResponseWriter, r *http.Request) {
 			_ = json.NewEncoder(w).Encode(protocol.ReportReply{ReportEvery: d.every, Ack: d.ack(node, body.Nonce)})
 		})
 	default:
-		if allocation, is := strings.CutPrefix(r.URL.Path, fmt.Sprintf("/internal/v1/nodes/%s/allocations/", node)); is && d.storageKey != nil {
+		if allocation, is := strings.CutPrefix(r.URL.Path, strings.TrimSuffix(fmt.Sprintf(protocol.PathMounts, node, ""), "/storage-key")); is && d.storageKey != nil {
 			status, keys := d.storageKey(strings.TrimSuffix(allocation, "/storage-key"))
 			w.WriteHeader(status)
 			d.reply(w, keys)

@@ -189,12 +189,9 @@ func (c *Client) Report(ctx context.Context, node ids.Node, r protocol.Report) (
 	return reply, err
 }
 
-// pathStorageKey is that of the access keys of an allocation.
-const pathStorageKey = "/internal/v1/nodes/%s/allocations/%s/storage-key"
-
 // StorageKey requests the access keys of the mounts of an allocation, or extends them.
 func (c *Client) StorageKey(ctx context.Context, node ids.Node, allocation ids.Allocation) (keys protocol.MountKeys, err error) {
-	err = c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(pathStorageKey, node, allocation), struct{}{}, &keys)
+	err = c.call(ctx, callWithin, http.MethodPost, fmt.Sprintf(protocol.PathMounts, node, allocation), struct{}{}, &keys)
 	return keys, err
 }
 
