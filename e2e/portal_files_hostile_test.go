@@ -20,6 +20,12 @@ var storedScripts = map[string]string{
 	"image.png":  `<script>localStorage.setItem("ran", "png " + document.cookie)</script>`,
 }
 
+// mediaTypes has the type of each that a client can have declared.
+var mediaTypes = map[string]string{
+	"page.html": "text/html", "page.xhtml": "application/xhtml+xml", "image.svg": "image/svg+xml", "script.js": "text/javascript", "feed.xml": "application/xml",
+	"data.json": "application/json", "table.csv": "text/csv", "image.png": "image/png",
+}
+
 // embed shows an address in each way that can execute it, and returns when all have loaded or failed.
 const embed = `
 	const [url, done] = arguments;
@@ -54,6 +60,7 @@ func TestStoredFilesRunNothingInOurOrigin(t *testing.T) {
 		if r := h.cli("storage", "cp", h.path(name), ":"+name); r.code != 0 {
 			t.Fatalf("%s: %d %s", name, r.code, r.err)
 		}
+		h.declare(t, name, mediaTypes[name])
 		var signed struct{ URL string }
 		status, err := h.call("POST", "/api/v1/storage/sign", "sign-"+name, map[string]any{"path": name, "method": "GET"}, &signed)
 		if err != nil || status != 200 {
@@ -78,5 +85,17 @@ func TestStoredFilesRunNothingInOurOrigin(t *testing.T) {
 	var self *string
 	if b.script(`return localStorage.getItem("ran")`, &self); self == nil {
 		t.Error("the page cannot store a mark")
+	}
+}
+
+// declare sets the media type of a file, as an upload in parts or an S3 tool can.
+func (h *installation) declare(t *testing.T, name, mediaType string) {
+	t.Helper()
+	db, err := h.sql(t.Context())
+	must(t, err)
+	defer db.Close(t.Context())
+	tag, err := db.Exec(t.Context(), `UPDATE storage_objects SET media_type = $2 WHERE name = $1`, name, mediaType)
+	if must(t, err); tag.RowsAffected() != 1 {
+		t.Fatalf("there are %d files named %s", tag.RowsAffected(), name)
 	}
 }
