@@ -63,7 +63,7 @@ func writeFault(w http.ResponseWriter, r *http.Request, e *fault.Error) {
 	for _, name := range []string{"Content-Length", "Content-Range", "Content-Disposition", "Etag", "Last-Modified", "Accept-Ranges", "Repr-Digest", "X-Amz-Checksum-Sha256", "X-Amz-Checksum-Type"} {
 		h.Del(name)
 	}
-	maps.DeleteFunc(h, func(name string, _ []string) bool { return strings.HasPrefix(name, metadataPrefix) })
+	maps.DeleteFunc(h, func(name string, _ []string) bool { return strings.HasPrefix(name, strings.ToLower(metadataPrefix)) })
 	if e.Code == fault.SlowDown || e.Code == fault.ServiceUnavailable {
 		h.Set("Retry-After", "1")
 	}

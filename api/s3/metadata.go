@@ -38,10 +38,10 @@ func metadataOf(h http.Header) (storage.Metadata, error) {
 	return m, nil
 }
 
-// showMetadata adds the metadata of an object to a response.
+// showMetadata adds the metadata of an object to a response. The names are lower-case as in S3, because boto3 distinguishes them.
 func showMetadata(h http.Header, m storage.Metadata) {
 	for name, value := range m {
-		h.Set(metadataPrefix+name, value)
+		h[strings.ToLower(metadataPrefix)+name] = []string{value}
 	}
 }
 
