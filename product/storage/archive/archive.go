@@ -22,7 +22,7 @@ const countBelow = `
 	WITH RECURSIVE below AS (
 		SELECT id, type FROM storage_objects WHERE parent_id = $1 AND deleted_at IS NULL
 		UNION ALL
-		SELECT o.id, o.type FROM below b JOIN storage_objects o ON o.parent_id = b.id AND o.deleted_at IS NULL WHERE b.type = 'folder'
+		SELECT o.id, o.type FROM below b, LATERAL (SELECT id, type FROM storage_objects WHERE parent_id = b.id AND deleted_at IS NULL LIMIT $2) o WHERE b.type = 'folder'
 	)
 	SELECT count(*) FROM (SELECT FROM below LIMIT $2) counted`
 
