@@ -214,6 +214,7 @@ func fakeEvidence() map[string]any {
 	return map[string]any{
 		"from": day, "to": day.AddDate(0, 0, 1), "created_at": day.AddDate(0, 0, 1),
 		"ledger": map[string]any{"account_id": id(5), "tenant_id": id(4), "currency": "EUR", "before": map[string]any{}, "seals": []any{}, "entries": []any{}},
+		"stored": []any{},
 		"ticks":  []any{map[string]any{"from": birth, "to": birth.Add(10 * time.Minute)}},
 		"intervals": []any{map[string]any{
 			"id": id(51), "allocation_id": id(41), "project_id": id(2), "sku": "h100-80gb", "gpus": 2, "price_minor": 289, "start_s": birth.Unix(), "end_s": nil, "opened_by": "observed_ready",

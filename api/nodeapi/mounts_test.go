@@ -82,7 +82,7 @@ func TestMountKeysGoToTheNodeOfTheAllocation(t *testing.T) {
 	}
 	h.do(func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
-		accesskey.QueueMountsReleased(b, allocation)
+		accesskey.QueueMountsReleased(b, allocation, make([]desired.Mount, 2))
 		return tx.SendBatch(t.Context(), b).Close()
 	})
 	if status, text := post(own, node, allocation.String(), `{}`); status != http.StatusNotFound {

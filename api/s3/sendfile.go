@@ -16,19 +16,9 @@ func (w *patientWriter) ReadFrom(src io.Reader) (int64, error) {
 	if !w.wrote {
 		w.WriteHeader(http.StatusOK)
 	}
-	n, ok, err := blob.Send(response.Connection(w.ResponseWriter), src, w.extend)
+	n, ok, err := blob.Send(response.Connection(w.ResponseWriter), src, w.deadlines.Extend)
 	if !ok {
 		return io.Copy(struct{ io.Writer }{w}, src)
 	}
 	return n, err
-}
-
-// extend moves the deadlines, if they were not moved just now.
-func (w *patientWriter) extend() error {
-	now := w.clock.Now()
-	if now.Sub(w.extended) < extendEvery {
-		return nil
-	}
-	w.extended = now
-	return extend(http.NewResponseController(w.ResponseWriter), now)
 }

@@ -28,6 +28,7 @@ var unscoped = []string{
 	"platform/identity.findProject",
 	"product/storage/accesskey.Find",          // of the key of a request, before its caller is known
 	"product/storage/accesskey.Reseal",        // as platform/identity/reseal
+	"product/storage/accesskey.ResealMounts",  // as platform/identity/reseal
 	"platform/identity/delegation.Present",    // the caller who has permitted something earlier
 	"platform/identity/keys.ProjectOfAccount", // of the account in the path, on the way to a decision
 	"platform/identity/signin.SignInUser",

@@ -235,7 +235,7 @@ var noKeys = []uuid.UUID{}
 func (s *Service) queueRequestAudit(b *pgx.Batch, a Allocation, by identity.Caller) {
 	audit.Queue(b, audit.Entry{
 		Tenant: a.Tenant, By: by.Cause(), Action: "allocation.create", Target: a.URN(s.Naming),
-		After: map[string]any{"sku": a.SKU, "gpus": a.GPUs, "name": a.Name},
+		After: map[string]any{"sku": a.SKU, "gpus": a.GPUs, "name": a.Name, "mounts": a.Mounts},
 	})
 	event.Queue(b, s.requested(a, by))
 }

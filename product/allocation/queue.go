@@ -112,7 +112,7 @@ type waiter struct {
 	Mounts      bool
 }
 
-// offer is what requests of all sizes have in common.
+// offer returns what requests of all sizes share.
 func (w waiter) offer() slots.Wanted {
 	return slots.Wanted{SKU: w.SKU, Region: w.Region, Mounts: w.Mounts}
 }
@@ -184,9 +184,7 @@ func (s *Service) placeQueued(ctx context.Context, tx pgx.Tx, a Allocation, chos
 	}
 	b := &pgx.Batch{}
 	slots.QueueClaim(b, a.ID, chosen)
-	if len(a.Mounts) > 0 {
-		accesskey.QueueMountsPlaced(b, a.ID, a.Node)
-	}
+	accesskey.QueueMountsPlaced(b, a.ID, a.Node, a.Mounts)
 	desired.QueuePut(b, declaration)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return err

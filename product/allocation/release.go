@@ -113,9 +113,7 @@ func (s *Service) release(ctx context.Context, tx pgx.Tx, a Allocation, reason, 
 	b := &pgx.Batch{}
 	metering.QueueClose(b, a.ID, metering.ReleaseRequested, nil)
 	slots.QueueDirty(b, a.ID)
-	if len(a.Mounts) > 0 {
-		accesskey.QueueMountsReleased(b, a.ID)
-	}
+	accesskey.QueueMountsReleased(b, a.ID, a.Mounts)
 	event.Queue(b, s.event(a, SubjectReleasing, ReleasingEvent{Allocation: a.ID.String(), Reason: reason, RequestedBy: actor}))
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return Allocation{}, fmt.Errorf("releasing %s: %w", a.ID, err)

@@ -106,7 +106,7 @@ func (s *Service) unavailable(ctx context.Context, w Wanted) error {
 		return err
 	}
 	return errs.New(errs.SKUUnavailable, "no node with %s of %s free can mount stored objects: missing %s", counted(w.GPUs), w.SKU, missing).
-		At("mounts").Try("request it without mounts, or ask an operator to install what is missing").With("sku", w.SKU).With("gpus", w.GPUs)
+		At("mounts").Try("request it without mounts, or let an operator install what is missing").With("sku", w.SKU).With("gpus", w.GPUs)
 }
 
 // missing names what the nodes lack for mounts.

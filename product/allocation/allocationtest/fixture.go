@@ -98,9 +98,9 @@ func (w *Fixture) Server() *allocation.Service {
 	}
 }
 
-type ring struct{ *envelope.Ring }
+type mountSealer struct{ *envelope.Ring }
 
-func (r ring) Open(_ context.Context, sealed []byte, at envelope.Place) ([]byte, error) {
+func (r mountSealer) Open(_ context.Context, sealed []byte, at envelope.Place) ([]byte, error) {
 	return r.Ring.Open(sealed, at)
 }
 
@@ -110,7 +110,7 @@ func sealer(t testing.TB) identity.Sealer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ring{r}
+	return mountSealer{r}
 }
 
 // Do commits what do does.

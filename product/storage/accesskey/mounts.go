@@ -30,7 +30,7 @@ func (s *Service) AdmitMounts(c identity.Caller, field string, mounts []desired.
 		return nil, nil
 	}
 	if s.MayMount == nil {
-		return nil, errs.Invalid(field, "are not offered: the platform has no S3 endpoint for nodes").Try("request the allocation without mounts, or ask an operator to set storage.s3Url in the profile")
+		return nil, errs.Invalid(field, "are not offered: the platform has no S3 endpoint for nodes").Try("request the allocation without mounts, or let an operator set storage.s3Url in the profile")
 	}
 	if len(mounts) > protocol.MaxMounts {
 		return nil, errs.Invalid(field, "has %d mounts, at most %d", len(mounts), protocol.MaxMounts)
@@ -67,15 +67,19 @@ func (s *Service) QueueMounts(b *pgx.Batch, c identity.Caller, allocation ids.Al
 	}
 }
 
-// QueueMountsPlaced records the node of an allocation that was placed later.
-func QueueMountsPlaced(b *pgx.Batch, allocation ids.Allocation, node ids.Node) {
-	b.Queue(placeMountKeys, allocation, node)
+// QueueMountsPlaced records the node of an allocation that was placed later. Without mounts it does nothing.
+func QueueMountsPlaced(b *pgx.Batch, allocation ids.Allocation, node ids.Node, mounts []desired.Mount) {
+	if len(mounts) > 0 {
+		b.Queue(placeMountKeys, allocation, node)
+	}
 }
 
 // QueueMountsReleased ends the extensions. The keys stay valid for the rest of their time, because the node stores the last
 // changes with them.
-func QueueMountsReleased(b *pgx.Batch, allocation ids.Allocation) {
-	b.Queue(placeMountKeys, allocation, nil)
+func QueueMountsReleased(b *pgx.Batch, allocation ids.Allocation, mounts []desired.Mount) {
+	if len(mounts) > 0 {
+		b.Queue(placeMountKeys, allocation, nil)
+	}
 }
 
 // EndMounts deletes the keys of an allocation of which nothing is left.
