@@ -33,11 +33,15 @@ func TestAccessKeysAreRequested(t *testing.T) {
 	mounts := func(fence int64) protocol.Envelope {
 		e := taskFor(t, node, id, protocol.ProvisionUser, fence, 1)
 		var p protocol.ProvisionUserParams
-		err := json.Unmarshal(e.Params, &p)
-		p.Storage = &protocol.Storage{Endpoint: "http://10.1.2.3:9000", Bucket: uuid.NewString(), Mounts: []protocol.Mount{{At: "data"}}}
-		if e.Params, err = json.Marshal(p); err != nil {
+		if err := json.Unmarshal(e.Params, &p); err != nil {
 			t.Fatal(err)
 		}
+		p.Storage = &protocol.Storage{Endpoint: "http://10.1.2.3:9000", Bucket: uuid.NewString(), Mounts: []protocol.Mount{{At: "data"}}}
+		text, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Params = text
 		return e
 	}
 	stop := run(t, d.config(dir, node))

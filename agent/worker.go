@@ -22,8 +22,7 @@ type Worker interface {
 	PendingResults(ctx context.Context) ([]*protocol.Result, error)
 	// AckResult records that the control plane has the result of a task, or does not need it.
 	AckResult(ctx context.Context, id ids.Allocation, task ids.Task) error
-	trustUpdater
-	keyKeeper
+	keyReceiver
 	// HandleAck passes on the response of the control plane to the last report.
 	HandleAck(ctx context.Context, ack helper.ReportAck) error
 }
@@ -36,6 +35,12 @@ type receiver interface {
 	Stream(ctx context.Context, s protocol.Signed) (helper.Stream, error)
 	// ReadLog returns the next lines of a stream of kind logs. With end it ends the stream.
 	ReadLog(ctx context.Context, stream ids.Task, end bool) (helper.LogBatch, error)
+}
+
+// keyReceiver receives keys that the control plane has.
+type keyReceiver interface {
+	trustUpdater
+	keyKeeper
 }
 
 // keyKeeper passes access keys of mounts on to the helper.

@@ -49,8 +49,10 @@ func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.All
 	if whole.Revoked, err = w.d.Allocations.Revoked(ctx, tx, a.ID); err != nil {
 		return o, err
 	}
-	if whole.Storage, err = w.d.storage(a, spec); err != nil {
-		return o, err
+	if len(spec.Mounts) > 0 {
+		if whole.Storage, err = w.d.storage(a, spec); err != nil {
+			return o, err
+		}
 	}
 	o.Params = whole
 	lastApplied, ok, err := w.d.Tasks.LastApplied(ctx, tx, a.ID, want.Fence)
@@ -74,11 +76,8 @@ func sameWithoutLogins(applied, want protocol.ProvisionUserParams) bool {
 		applied.Principal == want.Principal && applied.StopAfterHours == want.StopAfterHours && reflect.DeepEqual(applied.Storage, want.Storage)
 }
 
-// storage returns the mounts of an allocation, or nil. The bucket is the id of the project, which a new name does not change.
+// storage returns the mounts of an allocation. The bucket is the id of the project, which a new name does not change.
 func (d *Deps) storage(a allocation.Allocation, spec desired.Allocation) (*protocol.Storage, error) {
-	if len(spec.Mounts) == 0 {
-		return nil, nil
-	}
 	if d.MountURL == nil || d.MountURL() == "" {
 		return nil, errors.New("allocation " + a.ID.String() + " has mounts, and the profile has no storage.s3Url")
 	}

@@ -22,7 +22,7 @@ func (h *Host) PutMounts(ctx context.Context, name string, uid int, l protocol.L
 	if err != nil {
 		return err
 	}
-	table, err := h.OS.Mounts()
+	table, err := h.Mounts()
 	if err != nil {
 		return err
 	}

@@ -26,11 +26,10 @@ type Looker interface {
 type Tenancy interface {
 	Settings
 	Accounts
-	Homes
+	Files
 	Logins
 	Slices
 	Nets
-	Mounts
 }
 
 // Settings are settings of the host OS that are the same for every tenant. They stay after a
@@ -45,6 +44,12 @@ type Accounts interface {
 	PutAccount(ctx context.Context, name string, uid int) error
 	// RemoveAccount fails while a process of the uid lives.
 	RemoveAccount(ctx context.Context, name string, uid int) error
+}
+
+// Files are the homes and the stored objects that they show.
+type Files interface {
+	Homes
+	Mounts
 }
 
 // Homes are file systems of their own, one for each tenant.

@@ -73,7 +73,7 @@ func (s *Server) show(ctx context.Context, account, home string) (notice string)
 		s.mounts.programs = map[string][]*program{}
 	}
 	for n, one := range m.Storage.Mounts {
-		p, err := s.start(account, home, n, m, one, support.Supported)
+		p, err := s.start(account, home, n, m, one, support.Supported) //nolint:contextcheck // a mount outlives the session
 		if err != nil {
 			notice += fmt.Sprintf("%s is not mounted: %v.\n", one.At, err)
 			continue
@@ -187,7 +187,7 @@ func (p *program) run() error {
 
 // stop ends a mount, after the upload of what is written.
 func (p *program) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), uploadWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), uploadWithin) //nolint:forbidigo // the upload outlives the server
 	defer cancel()
 	for ctx.Err() == nil {
 		if n, err := mount.NotStored(ctx, p.cache, "cache"); err != nil || n == 0 {

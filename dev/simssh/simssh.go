@@ -62,7 +62,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	if below(s.folder) { // of a process that was killed
 		return fmt.Errorf("stored objects are still mounted below %s: unmount them first", s.folder)
 	}
-	defer s.eraseAll() // a release erases homes as well
+	defer s.eraseAll() //nolint:contextcheck // a release erases homes as well, after an upload that outlives the server
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("listening for SSH: %w", err)
@@ -225,7 +225,7 @@ func (s *Server) watch(ctx context.Context) {
 		case <-t.C:
 		}
 		if host, err := sim.Read(sim.Path(s.StateDir)); err == nil {
-			s.endLogins(host)
+			s.endLogins(host) //nolint:contextcheck // as in Serve
 		}
 	}
 }

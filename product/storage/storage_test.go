@@ -406,7 +406,7 @@ func TestCopyOfAChangedFile(t *testing.T) {
 	f := setup(t)
 	o := f.mustPut("a", "first")
 	from := f.api.OpenObject(f.ctx(), o)
-	defer from.Close() //nolint:errcheck // it was read
+	defer from.Close()
 	f.mustPut("a", "second")
 	n := storage.NewCopy{From: path("a"), To: path("b"), FromIf: storage.Condition{ETag: o.ETag()}}
 	_, err := f.api.Copy(f.ctx(), f.change(), n)

@@ -76,7 +76,7 @@ func (m *Mounts) Put(ctx context.Context, name string, uid int, homeGiB int64, c
 	if err := m.Reload(ctx); err != nil {
 		return err
 	}
-	return m.start(ctx, uid, s, changed)
+	return m.start(ctx, uid, changed)
 }
 
 // write writes the files of all mounts, and returns the numbers of those whose files have changed.
@@ -113,7 +113,7 @@ func (m *Mounts) write(uid int, s spec, g storagekey.Grant) (changed []int, err 
 }
 
 // start starts the units that are changed or do not mount.
-func (m *Mounts) start(ctx context.Context, uid int, s spec, changed []int) error {
+func (m *Mounts) start(ctx context.Context, uid int, changed []int) error {
 	states, err := m.Inspect(ctx)
 	if err != nil {
 		return err
@@ -149,7 +149,7 @@ func (m *Mounts) Inspect(ctx context.Context) (map[int][]step.Mounted, error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("reading mounts of stored objects: %w", err)
 	}
-	table, err := m.OS.Mounts()
+	table, err := m.Mounts()
 	if err != nil {
 		return nil, err
 	}

@@ -101,13 +101,14 @@ func (m *Mounts) stop(ctx context.Context, uid int, units []string) {
 func (m *Mounts) detach(name string, uid int) error {
 	const most = 64
 	for range most {
-		table, err := m.OS.Mounts()
+		table, err := m.Mounts()
 		if err != nil {
 			return err
 		}
 		left := 0
 		for at, mounted := range table {
-			if !mounted.FUSEOf(uid) && !(strings.HasPrefix(mounted.Kind, "fuse") && strings.HasPrefix(at, homeDir(name)+"/")) {
+			inHome := strings.HasPrefix(mounted.Kind, "fuse") && strings.HasPrefix(at, homeDir(name)+"/")
+			if !inHome && !mounted.FUSEOf(uid) {
 				continue
 			}
 			left++

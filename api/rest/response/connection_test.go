@@ -31,7 +31,7 @@ func TestConnectionIsThatOfNetHTTP(t *testing.T) {
 	})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { router.ServeHTTP(wrapped{w}, r) }))
 	defer server.Close()
-	r, err := server.Client().Get(server.URL) //nolint:noctx // of this test
+	r, err := server.Client().Get(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func Main(m *testing.M, variable string, do func(ctx context.Context, value stri
 
 // Command returns the command of a child with more variables.
 func Command(ctx context.Context, env ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$") //nolint:gosec // the program of the test itself
 	cmd.Env = append(os.Environ(), env...)
 	return cmd
 }
