@@ -122,7 +122,7 @@ func TestMountsWithoutStorage(t *testing.T) { //nolint:paralleltest // one node
 	if got := reports(t, h, o); got[0].Mounted || got[1].Mounted {
 		t.Errorf("%+v", got)
 	}
-	if out := says(t, `ls /run/gpuaas/mounts /run/systemd/system | grep $1 || true; grep user_id=$1 /proc/mounts || true; ls -d /sys/fs/cgroup/gpuaas.slice/*/*$1* 2>/dev/null || true; systemctl list-units --all --no-legend "gpuaas-mount*$1*" || true`, uid); out != "" {
+	if out := says(t, `ls /run/gpuaas/mounts | grep $1 || true; ls /run/systemd/system | grep gpuaas-mount || true; grep user_id=$1 /proc/mounts || true; ls -d /sys/fs/cgroup/gpuaas.slice/*/*$1* 2>/dev/null || true; systemctl list-units --all --no-legend "gpuaas-mount*$1*" || true`, uid); out != "" {
 		t.Errorf("left: %s", out)
 	}
 	if _, err := carry(t.Context(), h, protocol.RevokeUser, o); err != nil {
