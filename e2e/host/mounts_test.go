@@ -91,6 +91,11 @@ func TestMounts(t *testing.T) {
 	}
 	t.Logf("an I/O error after %s", time.Since(began).Round(time.Second))
 	began = time.Now()
+	defer func() {
+		if t.Failed() {
+			t.Logf("the node:\n%s", s.host.Sh(t, `journalctl --no-pager -n 60 -u 'gpuaas-agent*' 2>&1; ss -tanep 2>&1; cat /proc/net/tcp`))
+		}
+	}()
 	s.release(b)
 	s.becomes(b, "released")
 	t.Logf("released without storage after %s", time.Since(began).Round(time.Second))

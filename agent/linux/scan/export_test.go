@@ -30,3 +30,10 @@ func UsesOf(ctx context.Context, uid int, table string, owner int) (found []stri
 
 // OwnerOf returns the owner of a process by its status.
 func OwnerOf(status []byte) int { return ownerOf(status) }
+
+// SocketsIn searches a table of sockets of the kernel.
+func SocketsIn(uid int, kind, table string) []string {
+	s := newSearch("t-none", uid, nil)
+	s.socketsOf(kind, table)
+	return slices.Sorted(maps.Keys(s.found))
+}

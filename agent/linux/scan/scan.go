@@ -214,13 +214,25 @@ func (s *search) sockets(context.Context) error {
 		} else if err != nil {
 			return err
 		}
-		for line := range strings.Lines(string(text)) {
-			if fields := strings.Fields(line); len(fields) > 7 && fields[7] == strconv.Itoa(s.uid) {
-				s.note("%s socket on %s", kind, fields[1])
-			}
-		}
+		s.socketsOf(kind, string(text))
 	}
 	return nil
+}
+
+func (s *search) socketsOf(kind, table string) {
+	for line := range strings.Lines(table) {
+		if fields := strings.Fields(line); len(fields) > 7 && fields[7] == strconv.Itoa(s.uid) && !closing(kind, fields) {
+			s.note("%s socket on %s", kind, fields[1])
+		}
+	}
+}
+
+// closing reports whether only the kernel still has a TCP socket: no process can open it again, and it waits for a peer
+// that is away, for minutes. Kernels before 6.17 list it without its uid.
+func closing(kind string, fields []string) bool {
+	const state, inode = 3, 9
+	ends := []string{"04", "05", "09", "0B"} // FIN-WAIT-1, FIN-WAIT-2, LAST-ACK, CLOSING
+	return strings.HasPrefix(kind, "tcp") && len(fields) > inode && fields[inode] == "0" && slices.Contains(ends, fields[state])
 }
 
 // span is a range of numbers. The agent's own rules name that of all tenants, which
