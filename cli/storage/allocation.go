@@ -272,7 +272,9 @@ func (t *transfer) receiveInto(ctx context.Context, p place, o oapi.StorageObjec
 	body := &continued{ctx: ctx, t: t, p: p, o: o}
 	defer body.close()
 	write := fmt.Sprintf("mkdir -p -- %s && cat >%[2]s && sha256sum <%[2]s", access.Quote(dir), access.Quote(partial))
-	err := sh.Run(ctx, write, io.TeeReader(t.counted(body), sum), printed)
+	in := &gate{r: io.TeeReader(t.counted(body), sum)}
+	err := sh.Run(ctx, write, in, printed)
+	in.end()
 	want := output.ValueOrZero(o.Sha256)
 	if got := hex.EncodeToString(sum.Sum(nil)); want == "" {
 		want = got
