@@ -21,6 +21,7 @@ import (
 // serveAPI starts the API for users and service accounts.
 func (s *Server) serveAPI(ctx context.Context) error {
 	a := s.services[RoleAPI]
+	s.offerMounts()
 	river, err := riverui.New(ctx, a.Queue, rest.RiverPath, s.cfg.Log)
 	if err != nil {
 		return err

@@ -46,19 +46,26 @@ func (s *Server) askStorage(context.Context) (rest.Status, string) {
 	return rest.OK, ""
 }
 
+// offerMounts lets requests of allocations have mounts, where nodes reach an S3 endpoint.
+func (s *Server) offerMounts() {
+	if s.mountURL() != "" {
+		s.services[RoleAPI].StorageKeys.MayMount = mayMount(s.may())
+	}
+}
+
+func (s *Server) may() func(string, identity.Caller) bool {
+	return rightsTo(func() policies.RoleTable { return s.policies.Latest().Roles })
+}
+
 // serveStorage starts the S3 endpoint, if it has an address. It does not use the public URL of the API: clients sign the domain
 // name that they use.
 func (s *Server) serveStorage(ctx context.Context, api *rest.Server) {
-	a := s.services[RoleAPI]
-	may := rightsTo(func() policies.RoleTable { return s.policies.Latest().Roles })
-	if s.mountURL() != "" {
-		a.StorageKeys.MayMount = mayMount(may)
-	}
 	if s.storageListener == nil {
 		return
 	}
+	a := s.services[RoleAPI]
 	endpoint := &s3.Server{Config: s3.Config{
-		Storage: a.Storage, Keys: a.StorageKeys, May: may, Limits: api.Limiter(),
+		Storage: a.Storage, Keys: a.StorageKeys, May: s.may(), Limits: api.Limiter(),
 		Region: cmp.Or(s.cfg.Profile.Region, s3.AnyRegion), Domain: s.cfg.StorageDomain, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}}
 	front := middleware.Front{Proxies: s.cfg.Front.Proxies}

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/gpuaas/gpuaas/api/s3/fault"
@@ -26,8 +27,8 @@ func metadataOf(h http.Header) (storage.Metadata, error) {
 			continue
 		}
 		value := strings.Join(values, ",")
-		if !utf8.ValidString(value) || name == "" {
-			return nil, fault.New(fault.InvalidArgument, "Metadata have a name, and a value in UTF-8: %s", metadataPrefix+name)
+		if !utf8.ValidString(value) || name == "" || strings.ContainsFunc(name+value, unicode.IsControl) {
+			return nil, fault.New(fault.InvalidArgument, "Metadata have a name, and a value in UTF-8 without control characters: %q", metadataPrefix+name)
 		}
 		m[strings.ToLower(name)] = value
 		size += len(name) + len(value)
