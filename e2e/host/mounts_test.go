@@ -60,6 +60,11 @@ func TestMounts(t *testing.T) {
 		}
 		return nil
 	})
+	// rclone sees the folders and the processes of the node. The tenant reaches them neither by it nor by its descriptors.
+	pids := strings.Fields(s.host.Sh(t, `pgrep rclone`))
+	if out := s.as(a, `pgrep rclone; for p in `+strings.Join(pids, " ")+`; do ls /proc/$p/root/tmp /proc/$p/root/proc/1 /proc/$p/fd; cat /proc/$p/environ; done 2>/dev/null; true`); out != "" || len(pids) != 2 {
+		t.Errorf("through the processes %v of rclone: %s", pids, out)
+	}
 	// A restart of the agent interrupts nothing, and what the tenant kills is mounted again.
 	s.host.Sh(t, `systemctl restart gpuaas-agent-helper gpuaas-agent`)
 	if out := s.as(a, `cat data/train.json; pkill -KILL rclone; true`); !strings.HasPrefix(out, `{"rows":3}`) {

@@ -99,6 +99,10 @@ func checkEndpoint(s protocol.Storage) error {
 // Unit returns the unit of one mount. It has no option that creates a namespace, because the mount must be that of the
 // host OS, and none that implies NoNewPrivileges=, because fusermount3 mounts with the rights of root. What it can do as
 // root is limited by the capabilities, and it mounts only on a folder that the tenant may write to.
+//
+// rclone sees the folders and the processes of the host OS, which a session of the tenant does not. The tenant has no
+// CAP_WAKE_ALARM, so the kernel rejects its access to a process that has it: to its memory, its environment, its
+// descriptors and /proc/PID/root. The capability itself only sets timers.
 func Unit(o Options) string {
 	at := quote(point(o.Name, o.Mount.At))
 	var exec strings.Builder
@@ -130,7 +134,8 @@ TimeoutStopSec=10
 UMask=0077
 DevicePolicy=closed
 DeviceAllow=/dev/fuse rw
-CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SETUID CAP_SETGID CAP_DAC_READ_SEARCH
+CapabilityBoundingSet=CAP_SYS_ADMIN CAP_SETUID CAP_SETGID CAP_DAC_READ_SEARCH CAP_WAKE_ALARM
+AmbientCapabilities=CAP_WAKE_ALARM
 KeyringMode=private
 LimitCORE=0
 LimitNOFILE=16384

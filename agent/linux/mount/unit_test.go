@@ -17,11 +17,11 @@ import (
 // specifier of systemd.
 func TestUnitOfAnyFolder(t *testing.T) {
 	t.Parallel()
-	text := Unit(Options{Name: "u200007", UID: 200007, Number: 1, Bucket: "b", Mount: protocol.Mount{At: "work/data", Path: `a "b" $HOME %n c'd -x`, ReadOnly: true}, CacheMiB: 256})
+	text := Unit(Options{Name: "u200007", UID: 200007, Number: 1, Bucket: "b", Mount: protocol.Mount{At: "runs/data", Path: `a "b" $HOME %n c'd -x`, ReadOnly: true}, CacheMiB: 256})
 	for _, want := range []string{
-		` "s:b/a \"b\" $$HOME %%n c'd -x/" "/var/lib/gpuaas/homes/u200007/data/home/work/data"` + "\n", ` "--read-only" `, ` "--vfs-cache-max-size=256M" `,
-		"\nUser=200007\n", "\nSlice=gpuaas-mounts-200007.slice\n", "\nDevicePolicy=closed\nDeviceAllow=/dev/fuse rw\n", "--config=/run/gpuaas/mounts/200007/1.conf ",
-		"\nExecStartPre=/usr/bin/mkdir -p -m 0700 -- \"/var/lib/gpuaas/homes/u200007/data/home/work/data\"\n", "\nRestartSec=10\n",
+		` "s:b/a \"b\" $$HOME %%n c'd -x/" "/var/lib/gpuaas/homes/u200007/data/home/runs/data"` + "\n", ` "--read-only" `, ` "--vfs-cache-max-size=256M" `,
+		"\nUser=200007\n", "\nSlice=gpuaas-mounts-200007.slice\n", "\nDevicePolicy=closed\nDeviceAllow=/dev/fuse rw\n", "\nAmbientCapabilities=CAP_WAKE_ALARM\n", "--config=/run/gpuaas/mounts/200007/1.conf ",
+		"\nExecStartPre=/usr/bin/mkdir -p -m 0700 -- \"/var/lib/gpuaas/homes/u200007/data/home/runs/data\"\n", "\nRestartSec=10\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
