@@ -30,32 +30,35 @@ func (n *node) keysWanted() {
 	n.enqueue(func(t *outbox) { t.keysAt, t.keysWait = time.Time{}, backoff{} })
 }
 
-// requestKeys requests the access keys of mounts that have none, or whose keys expire soon. A failure delays no other
-// message: requestKeys returns no error and has a backoff of its own.
+// requestKeys begins to request the access keys of mounts that have none, or whose keys expire soon. It delays no other
+// message: a name may take seconds to resolve, and a failure has a backoff of its own.
 func (n *node) requestKeys(ctx context.Context) error {
 	now := n.Clock.Now()
 	n.mu.Lock()
-	due := !now.Before(n.outbox.keysAt)
+	due := !n.outbox.keysBusy && !now.Before(n.outbox.keysAt)
 	if due {
-		n.outbox.keysAt = now.Add(keysEvery)
+		n.outbox.keysAt, n.outbox.keysBusy = now.Add(keysEvery), true
 	}
 	n.mu.Unlock()
-	if !due {
-		return nil
-	}
-	next, err := n.grantKeys(ctx, now)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if err != nil {
-		next = now.Add(n.outbox.keysWait.next())
-		n.log.WarnContext(ctx, "access keys of mounts not renewed", "err", err, "again_at", next)
-	} else {
-		n.outbox.keysWait.reset()
-	}
-	if next.Before(n.outbox.keysAt) {
-		n.outbox.keysAt = next
+	if due {
+		n.streams.Go(func() { n.requestedKeys(n.grantKeys(ctx, now)) })
 	}
 	return nil
+}
+
+// requestedKeys ends a request for access keys. The sender starts again if one is due by now.
+func (n *node) requestedKeys(next time.Time, err error) {
+	n.enqueue(func(t *outbox) {
+		if t.keysBusy = false; err != nil {
+			next = n.Clock.Now().Add(t.keysWait.next())
+			n.log.Warn("access keys of mounts not renewed", "err", err, "again_at", next) //nolint:sloglint // of no request
+		} else {
+			t.keysWait.reset()
+		}
+		if next.Before(t.keysAt) {
+			t.keysAt = next
+		}
+	})
 }
 
 // grantKeys returns when it must be called next.

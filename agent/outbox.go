@@ -30,6 +30,7 @@ type outbox struct {
 
 	keysAt   time.Time // when access keys are requested next
 	keysWait backoff
+	keysBusy bool // a request for access keys is in progress
 }
 
 // maxReplies limits the memory that a server can use by sending tasks that the agent rejects.
@@ -90,7 +91,7 @@ func (n *node) startTalking(now time.Time) {
 
 func (n *node) pending(now time.Time) bool {
 	t := &n.outbox
-	return len(t.replies) > 0 || t.results || len(t.steps) > 0 || t.renewing || !now.Before(t.reportAt) || !now.Before(t.keysAt)
+	return len(t.replies) > 0 || t.results || len(t.steps) > 0 || t.renewing || !now.Before(t.reportAt) || !t.keysBusy && !now.Before(t.keysAt)
 }
 
 func (n *node) runOutbox(ctx context.Context, done chan struct{}) {

@@ -130,6 +130,8 @@ type Allocation struct {
 	ExpireAt *time.Time `json:"expireAt,omitempty"`
 	// Folders of stored objects that the home shows, sorted by mount point.
 	Mounts []Mount `json:"mounts,omitempty"`
+	// The URL of the S3 endpoint when the allocation was placed. A later one of the profile is for later allocations.
+	MountEndpoint string `json:"mountEndpoint,omitempty"`
 }
 
 // SignIn names the OpenID provider that users sign in with. Without an issuer the environment

@@ -121,7 +121,7 @@ func (d *Deps) check() error {
 		return errors.New("jobs: Deps.Services is missing")
 	}
 	return cmp.Or(services.Required(*d, "UserCA", "Development", "Began", "Metrics"), services.Required(d.Policy),
-		services.Required(*d.Services, "Naming", "Clock", "Queue", "Credentials", "MountURL"))
+		services.Required(*d.Services, "Naming", "Clock", "Queue", "Credentials"))
 }
 
 // NewClient makes the River client of a server that works, or, with nil workers,

@@ -50,7 +50,7 @@ func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.All
 		return o, err
 	}
 	if len(spec.Mounts) > 0 {
-		if whole.Storage, err = w.d.storage(a, spec); err != nil {
+		if whole.Storage, err = storageOf(a, spec); err != nil {
 			return o, err
 		}
 	}
@@ -76,12 +76,12 @@ func sameWithoutLogins(applied, want protocol.ProvisionUserParams) bool {
 		applied.Principal == want.Principal && applied.StopAfterHours == want.StopAfterHours && reflect.DeepEqual(applied.Storage, want.Storage)
 }
 
-// storage returns the mounts of an allocation. The bucket is the id of the project, which a new name does not change.
-func (d *Deps) storage(a allocation.Allocation, spec desired.Allocation) (*protocol.Storage, error) {
-	if d.MountURL == nil || d.MountURL() == "" {
-		return nil, errors.New("allocation " + a.ID.String() + " has mounts, and the profile has no storage.s3Url")
+// storageOf returns the mounts of an allocation. The bucket is the id of the project, which a new name does not change.
+func storageOf(a allocation.Allocation, spec desired.Allocation) (*protocol.Storage, error) {
+	if spec.MountEndpoint == "" {
+		return nil, errors.New("allocation " + a.ID.String() + " has mounts, and the profile had no storage.s3Url when it was placed")
 	}
-	s := &protocol.Storage{Endpoint: d.MountURL(), Bucket: a.Project.String()}
+	s := &protocol.Storage{Endpoint: spec.MountEndpoint, Bucket: a.Project.String()}
 	for _, m := range spec.Mounts {
 		s.Mounts = append(s.Mounts, protocol.Mount(m))
 	}

@@ -106,8 +106,6 @@ type Services struct {
 	Storage     *storage.Service
 	Signed      *signed.Service
 	StorageKeys *accesskey.Service
-	// MountURL is that of Config.
-	MountURL func() string
 	// StorageCheck compares the object store with the files.
 	StorageCheck *check.Service
 	Recordings   *recording.Service
@@ -187,7 +185,7 @@ func New(c Config) (*Services, error) {
 		c.Keys = &Keys{}
 	}
 	schema := validate.NewLazy()
-	s := &Services{DB: c.DB, Policies: c.Policies, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock, Credentials: c.Credentials, MountURL: c.MountURL}
+	s := &Services{DB: c.DB, Policies: c.Policies, Hints: c.Hints, Naming: c.Naming, Clock: c.Clock, Credentials: c.Credentials}
 	s.Desired = &revision.Store{Store: &desired.Store{DB: c.DB, Hints: c.Hints, Check: schema.Check}}
 	s.Observed = &observed.Store{DB: c.DB}
 	s.History = &reconciler.History{DB: c.DB}
@@ -203,7 +201,7 @@ func New(c Config) (*Services, error) {
 		DB: c.DB, Identity: s.Identity, Notifications: s.Notifications, Clock: c.Clock, Seal: c.WebhookSeal, Sender: webhook.NewSender(c.Development),
 		MaxEndpoints: webhook.MaxEndpointsFrom(c.Policies), Metrics: webhook.NewMetrics(c.DB),
 	})
-	s.StorageKeys = &accesskey.Service{DB: c.DB, Identity: s.Identity, Seal: c.Keys.Seal, MountSeal: c.MountSeal, Clock: c.Clock}
+	s.StorageKeys = &accesskey.Service{DB: c.DB, Identity: s.Identity, Seal: c.Keys.Seal, MountSeal: c.MountSeal, MountURL: c.MountURL, Clock: c.Clock}
 	s.addProduct(c)
 	s.addTerminals(c)
 	s.Storage = &storage.Service{DB: c.DB, Identity: s.Identity, Blobs: c.Blobs, Naming: c.Naming, Clock: c.Clock, Limits: storage.LimitsFrom(c.Policies), PublicURL: c.PublicURL}
@@ -212,7 +210,7 @@ func New(c Config) (*Services, error) {
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups, Storage: s.Storage}
 	s.addGitOps(c, schema)
-	return s, Required(*s, "Naming", "Clock", "Queue", "Credentials", "MountURL")
+	return s, Required(*s, "Naming", "Clock", "Queue", "Credentials")
 }
 
 func (s *Services) addPlatform(c Config) {

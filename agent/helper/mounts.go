@@ -39,10 +39,9 @@ func (l *Local) KeyWants(context.Context) (wants []KeyWant, err error) {
 	}
 	for _, s := range l.runner.Storage() {
 		host, _ := s.Address()
-		g, _, rejected := l.StorageKeys.Get(s.UID)
-		if !rejected {
-			wants = append(wants, KeyWant{s.Allocation, host, g.ExpiresAt})
-		}
+		// Also after a rejection: a server of the build before, which a rollback started, does not know the request.
+		g, _, _ := l.StorageKeys.Get(s.UID)
+		wants = append(wants, KeyWant{s.Allocation, host, g.ExpiresAt})
 	}
 	return wants, nil
 }

@@ -29,8 +29,11 @@ func runSteps(ctx context.Context, x *Execution) (Result, error) {
 	}
 	proof, steps := x.blankProof(params), x.StepsOf(x.Record(), x.Envelope.Type)
 	for i, s := range steps {
-		if err := x.step(ctx, s, params, proof); err != nil {
+		if err := x.step(ctx, s, params, proof); err != nil && (!isStorage(s) || !x.Record().Provisioned) {
 			return Result{}, err
+		} else if err != nil {
+			// As in Repair: an allocation that a tenant has is not broken without its storage.
+			x.Log.WarnContext(ctx, "stored objects not mounted", "task_id", x.Envelope.Task, "err", err)
 		}
 		x.Progress(s.Name, i+1, len(steps))
 	}

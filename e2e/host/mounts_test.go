@@ -67,7 +67,7 @@ func TestMounts(t *testing.T) {
 	}
 	// A restart of the agent interrupts nothing, and what the tenant kills is mounted again.
 	s.host.Sh(t, `systemctl restart gpuaas-agent-helper gpuaas-agent`)
-	if out := s.as(a, `cat data/train.json; pkill -KILL rclone; true`); !strings.HasPrefix(out, `{"rows":3}`) {
+	if out := s.as(a, `cat data/train.json; kill -KILL `+strings.Join(pids, " ")+`; true`); !strings.HasPrefix(out, `{"rows":3}`) {
 		t.Error(out)
 	}
 	within(t, patience, "a killed mount is mounted again", func() error {

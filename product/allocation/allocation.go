@@ -210,7 +210,7 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 func (s *Service) promise(ctx context.Context, a *Allocation, r Request, chosen slots.Placement, lines []string, l Limits) error {
 	a.Node = chosen.Node
 	a.Region = chosen.Region
-	declaration, err := declare(*a, chosen, lines, len(r.SSHKeys) == 0)
+	declaration, err := s.declare(*a, chosen, lines, len(r.SSHKeys) == 0)
 	if err != nil {
 		return err
 	}
@@ -297,10 +297,10 @@ func (s *Service) draft(ctx context.Context, r Request, offer catalog.SKU, l Lim
 	return a, nil
 }
 
-func declare(a Allocation, chosen slots.Placement, keys []string, follow bool) (desired.Object, error) {
+func (s *Service) declare(a Allocation, chosen slots.Placement, keys []string, follow bool) (desired.Object, error) {
 	spec := desired.Allocation{
 		Tenant: a.Tenant.String(), Project: a.Project.String(), User: a.User.String(), SKU: a.SKU, GPUs: a.GPUs,
-		Node: chosen.Node.String(), GPUUUIDs: chosen.GPUs, Login: a.Login, UID: a.HostUID, Keys: keys, FollowKeys: follow, ExpireAt: a.ExpiresAt, Mounts: a.Mounts,
+		Node: chosen.Node.String(), GPUUUIDs: chosen.GPUs, Login: a.Login, UID: a.HostUID, Keys: keys, FollowKeys: follow, ExpireAt: a.ExpiresAt, Mounts: a.Mounts, MountEndpoint: s.MountKeys.Endpoint(a.Mounts),
 	}
 	for _, id := range chosen.IDs {
 		spec.Slots = append(spec.Slots, id.String())

@@ -178,7 +178,7 @@ func (s *Service) placeQueued(ctx context.Context, tx pgx.Tx, a Allocation, chos
 	if err := tx.QueryRow(ctx, placeAllocation, a.ID, a.Node, a.Region).Scan(&a.ExpiresAt); err != nil {
 		return fmt.Errorf("placing %s: %w", a.ID, err)
 	}
-	declaration, err := declare(a, chosen, keys, follow)
+	declaration, err := s.declare(a, chosen, keys, follow)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (m *Mounts) upload(ctx context.Context, name string, uid, mounts int) {
 			}
 			_, _ = m.Command(ctx, hostos.Systemctl, "kill", "--signal=CONT", "--", unitName(uid, n))
 			count, err := dirty(ctx, m.Path(homeDir(name)), filepath.Join(cacheFolder, fmt.Sprint(n)))
-			waiting = waiting || err == nil && count > 0
+			waiting = waiting || err != nil || count > 0
 		}
 		if calm++; waiting {
 			calm = 0

@@ -46,6 +46,8 @@ type Service struct {
 	// MayMount reports whether a caller may read the files of the project, or change them as well. It is nil in an
 	// installation without an S3 endpoint for nodes.
 	MayMount func(c identity.Caller, readOnly bool) bool
+	// MountURL returns the URL at which nodes reach the S3 endpoint. Nil or empty: allocations have no mounts.
+	MountURL func() string
 	Clock    clock.Clock
 
 	uses  cache.Cache[string, Use]

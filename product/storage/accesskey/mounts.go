@@ -57,6 +57,14 @@ func (s *Service) AdmitMounts(c identity.Caller, field string, mounts []desired.
 	return list, nil
 }
 
+// Endpoint returns the URL of the S3 endpoint for the spec of an allocation with these mounts.
+func (s *Service) Endpoint(mounts []desired.Mount) string {
+	if len(mounts) == 0 || s.MountURL == nil {
+		return ""
+	}
+	return s.MountURL()
+}
+
 // QueueMounts creates a key for each mount of a new allocation, with the rights of the caller. No key can be used before
 // its node has requested it.
 func (s *Service) QueueMounts(b *pgx.Batch, c identity.Caller, allocation ids.Allocation, node ids.Node, mounts []desired.Mount) {
