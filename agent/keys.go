@@ -31,7 +31,7 @@ func (n *node) keysWanted() {
 }
 
 // requestKeys begins to request the access keys of mounts that have none, or whose keys expire soon. It delays no other
-// message: a name may take seconds to resolve, and a failure has a backoff of its own.
+// message: the resolution of a name may last seconds, and a failure has a backoff of its own.
 func (n *node) requestKeys(ctx context.Context) error {
 	now := n.Clock.Now()
 	n.mu.Lock()
@@ -51,7 +51,7 @@ func (n *node) requestedKeys(next time.Time, err error) {
 	n.enqueue(func(t *outbox) {
 		if t.keysBusy = false; err != nil {
 			next = n.Clock.Now().Add(t.keysWait.next())
-			n.log.Warn("access keys of mounts not renewed", "err", err, "again_at", next) //nolint:sloglint // of no request
+			n.log.Warn("access keys of mounts not renewed", "err", err, "again_at", next)
 		} else {
 			t.keysWait.reset()
 		}

@@ -27,6 +27,7 @@ type recorder struct {
 	now     time.Time
 	fails   map[string]error // by call
 	present []string         // names of steps
+	names   []string         // of all steps; nil: first and second
 }
 
 func (r *recorder) call(format string, args ...any) error {
@@ -52,7 +53,14 @@ func (r *recorder) execution(e protocol.Envelope) *task.Execution {
 	r.record.Tasks = append(r.record.Tasks, journal.Entry{Envelope: e})
 	return &task.Execution{
 		Backend: task.Backend{Steps: func(protocol.Type) []step.Step {
-			return []step.Step{r.step("first"), r.step("second")}
+			if r.names == nil {
+				r.names = []string{"first", "second"}
+			}
+			steps := make([]step.Step, len(r.names))
+			for i, name := range r.names {
+				steps[i] = r.step(name)
+			}
+			return steps
 		}},
 		Envelope: e, Log: slog.New(slog.DiscardHandler), Clock: clock.At(func() time.Time { return r.now }),
 		Record: func() journal.Record { return r.record },
@@ -191,6 +199,20 @@ func TestARotationNeedsAProvisioning(t *testing.T) {
 }
 
 // A rotation also writes the settings: those of an older agent lack the rules of sshd.
+// Storage that cannot be mounted fails a new provisioning. An allocation that a tenant has is repaired without it.
+func TestARepairGoesOnWithoutStorage(t *testing.T) {
+	t.Parallel()
+	for _, has := range []bool{false, true} {
+		r := newRecorder(t)
+		r.names, r.record.Provisioned = []string{"storage", "second"}, has
+		r.fails["do storage"] = errors.New("no response")
+		_, err := task.Of(protocol.ProvisionUser).Run(t.Context(), r.execution(envelope(protocol.ProvisionUser)))
+		if repaired := err == nil && slices.Contains(r.calls, "do second"); repaired != has {
+			t.Errorf("a tenant has it %v: %v, %q", has, err, r.calls)
+		}
+	}
+}
+
 func TestARotationWritesTheSettings(t *testing.T) {
 	t.Parallel()
 	if !slices.ContainsFunc(task.Steps(protocol.RotateKeys), func(s step.Step) bool { return s.Name == step.PutSettings().Name }) {

@@ -65,6 +65,9 @@ func TestMounts(t *testing.T) {
 	if out := s.as(a, `pgrep rclone; for p in `+strings.Join(pids, " ")+`; do ls /proc/$p/root/tmp /proc/$p/root/proc/1 /proc/$p/fd; cat /proc/$p/environ; done 2>/dev/null; true`); out != "" || len(pids) != 2 {
 		t.Errorf("through the processes %v of rclone: %s", pids, out)
 	}
+	if out := s.as(a, `ls -d ${HOME%/home}/mounts/0 /var/lib/gpuaas/homes/$USER/data/mounts/0 2>/dev/null; true`); out != "" {
+		t.Errorf("the tenant reaches the cache of a mount: %s", out)
+	}
 	// A restart of the agent interrupts nothing, and what the tenant kills is mounted again.
 	s.host.Sh(t, `systemctl restart gpuaas-agent-helper gpuaas-agent`)
 	if out := s.as(a, `cat data/train.json; kill -KILL `+strings.Join(pids, " ")+`; true`); !strings.HasPrefix(out, `{"rows":3}`) {

@@ -48,6 +48,9 @@ func TestMountsOfAnAllocation(t *testing.T) {
 	must(t, json.Unmarshal(w.Declared(t, a.ID).Spec, &spec))
 	stored, err := w.Allocations.Get(t.Context(), w.Caller, a.ID)
 	must(t, err)
+	if spec.MountEndpoint != "https://s3.example" {
+		t.Errorf("endpoint %q", spec.MountEndpoint)
+	}
 	if a.Node != node || !reflect.DeepEqual(spec.Mounts, want) || !reflect.DeepEqual(stored.Mounts, want) {
 		t.Fatalf("on %s with %v, stored %v", a.Node, spec.Mounts, stored.Mounts)
 	}

@@ -69,6 +69,9 @@ func (m *Mounts) Put(ctx context.Context, name string, uid int, homeGiB int64, c
 	if err := m.Permit(ctx, uid, to); err != nil {
 		return err
 	}
+	if err := m.makeCaches(name, uid, len(storage.Mounts)); err != nil {
+		return err
+	}
 	changed, err := m.write(uid, s, g)
 	if err != nil {
 		return err
@@ -77,6 +80,20 @@ func (m *Mounts) Put(ctx context.Context, name string, uid int, homeGiB int64, c
 		return err
 	}
 	return m.start(ctx, uid, changed)
+}
+
+// makeCaches makes the folders of the caches.
+func (m *Mounts) makeCaches(name string, uid, mounts int) error {
+	const pass = 0o710
+	if err := errors.Join(m.Folder(cachesDir(name), pass), os.Lchown(m.Path(cachesDir(name)), 0, cacheGroup)); err != nil {
+		return err
+	}
+	for n := range mounts {
+		if err := errors.Join(m.Folder(cacheDir(name, n), 0o700), os.Lchown(m.Path(cacheDir(name, n)), uid, uid)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // write writes the files of all mounts, and returns the numbers of those whose files have changed.

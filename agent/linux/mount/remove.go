@@ -37,7 +37,7 @@ func (m *Mounts) Remove(ctx context.Context, name string, uid int) (lost int, er
 		m.upload(ctx, name, uid, len(units))
 		m.stop(ctx, uid, units)
 		for n := range units {
-			count, err := dirty(ctx, m.Path(homeDir(name)), filepath.Join(cacheFolder, fmt.Sprint(n)))
+			count, err := dirty(ctx, m.Path(cacheDir(name, n)), ".")
 			if lost += count; err != nil {
 				lost = max(lost, 1) // what cannot be counted may be lost
 			}
@@ -74,7 +74,7 @@ func (m *Mounts) upload(ctx context.Context, name string, uid, mounts int) {
 				continue // rclone does not run
 			}
 			_, _ = m.Command(ctx, hostos.Systemctl, "kill", "--signal=CONT", "--", unitName(uid, n))
-			count, err := dirty(ctx, m.Path(homeDir(name)), filepath.Join(cacheFolder, fmt.Sprint(n)))
+			count, err := dirty(ctx, m.Path(cacheDir(name, n)), ".")
 			waiting = waiting || err != nil || count > 0
 		}
 		if calm++; waiting {

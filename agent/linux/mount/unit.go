@@ -29,12 +29,15 @@ func sliceName(uid int) string     { return fmt.Sprintf("gpuaas-mounts-%d.slice"
 func unitFile(name string) string  { return filepath.Join(hostos.RunUnitDir, name) }
 func homeDir(name string) string   { return filepath.Join(hostos.HomesDir, name, "data/home") }
 func point(name, at string) string { return filepath.Join(homeDir(name), at) }
+func cachesDir(name string) string { return filepath.Join(hostos.HomesDir, name, "data/mounts") }
 func cacheDir(name string, n int) string {
-	return filepath.Join(homeDir(name), cacheFolder, strconv.Itoa(n))
+	return filepath.Join(cachesDir(name), strconv.Itoa(n))
 }
 
-// cacheFolder is in the home, below its quota. A mount point begins with a letter or digit, so that no mount covers it.
-const cacheFolder = ".cache/gpuaas-mounts"
+// cacheGroup passes the folder of the caches, which is in the image of the home and below its quota. It is the group nogroup,
+// which exists on every host OS and which no tenant has. The tenant would otherwise lead rclone out of the image by a link,
+// because rclone has its uid and the folders of the host OS.
+const cacheGroup = 65534
 
 const (
 	// cacheShare is the part of a home, in percent, that the caches of all mounts may fill. rclone removes files that
@@ -120,7 +123,8 @@ StartLimitIntervalSec=0
 Type=notify
 User=%d
 Group=%[3]d
-Slice=%s
+SupplementaryGroups=%[11]d
+Slice=%[4]s
 Environment=HOME=%s
 WorkingDirectory=/
 ExecStartPre=%[6]s
@@ -140,7 +144,7 @@ KeyringMode=private
 LimitCORE=0
 LimitNOFILE=16384
 OOMPolicy=stop
-`, o.Name, o.Number, o.UID, sliceName(o.UID), homeDir(o.Name), release, hostos.Mkdir, at, exec.String(), restartAfter)
+`, o.Name, o.Number, o.UID, sliceName(o.UID), cacheDir(o.Name, o.Number), release, hostos.Mkdir, at, exec.String(), restartAfter, cacheGroup)
 }
 
 // Slice returns the slice of all mounts of a tenant.

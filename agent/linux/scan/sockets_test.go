@@ -15,10 +15,17 @@ func TestSockets(t *testing.T) {
 		uid                int
 		found              bool
 	}{
-		{"tcp", "0B", "0", 200007, false}, {"tcp", "04", "0", 200007, false}, {"tcp6", "05", "0", 200007, false}, {"tcp", "09", "0", 200007, false},
+		{"tcp", "0B", "0", 200007, false},
+		{"tcp", "04", "0", 200007, false},
+		{"tcp6", "05", "0", 200007, false},
+		{"tcp", "09", "0", 200007, false},
 		{"tcp", "0B", "4711", 200007, true}, // a process has it open
-		{"tcp", "01", "0", 200007, true}, {"tcp", "0A", "0", 200007, true}, {"tcp", "03", "0", 200007, true}, {"tcp", "02", "815", 200007, true},
-		{"udp", "04", "0", 200007, true}, {"raw", "0B", "0", 200007, true},
+		{"tcp", "01", "0", 200007, true},
+		{"tcp", "0A", "0", 200007, true},
+		{"tcp", "03", "0", 200007, true},
+		{"tcp", "02", "815", 200007, true},
+		{"udp", "04", "0", 200007, true},
+		{"raw", "0B", "0", 200007, true},
 		{"tcp", "01", "815", 200008, false},
 	} {
 		table := fmt.Sprintf("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"+

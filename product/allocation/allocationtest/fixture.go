@@ -64,7 +64,7 @@ func New(t testing.TB, balance money.Minor) *Fixture {
 		Ledger: &ledger.Service{DB: db},
 		Limits: allocation.Limits{PerUser: 1000, PerProject: 1000, PerTenant: 1000, MaxGPUs: 8, MinimumRunway: time.Hour},
 	}
-	w.MountKeys = &accesskey.Service{DB: db, MountSeal: sealer(t), MayMount: func(identity.Caller, bool) bool { return true }}
+	w.MountKeys = &accesskey.Service{DB: db, MountSeal: sealer(t), MayMount: func(identity.Caller, bool) bool { return true }, MountURL: func() string { return "https://s3.example" }}
 	w.Allocations = w.Server()
 	w.Inventory = w.Allocations.Inventory
 	w.Do(t, func(tx pgx.Tx) error {
