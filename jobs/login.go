@@ -49,7 +49,8 @@ func (w *ensureAllocation) task(ctx context.Context, tx pgx.Tx, a allocation.All
 	if whole.Revoked, err = w.d.Allocations.Revoked(ctx, tx, a.ID); err != nil {
 		return o, err
 	}
-	if len(spec.Mounts) > 0 {
+	// An agent that was replaced by an older one would reject the whole task. The condition StorageMounted is false then.
+	if len(spec.Mounts) > 0 && (!known || capability >= protocol.MountCapability) {
 		if whole.Storage, err = storageOf(a, spec); err != nil {
 			return o, err
 		}

@@ -2,12 +2,14 @@ package jobs_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -85,6 +87,34 @@ func TestEnsureForAnOlderAgent(t *testing.T) {
 	}
 	if len(fields) != 4 || o.Principal != "" {
 		t.Errorf("sent %s", e.Params)
+	}
+}
+
+// A task has the mounts of the spec, with the endpoint of the time of the placement. An agent that is too old gets the rest.
+func TestEnsureCarriesTheMounts(t *testing.T) {
+	t.Parallel()
+	b, _ := setupLogins(t)
+	b.Do(t, func(tx pgx.Tx) error {
+		r := allocationtest.Report(b.node, 4)
+		r.Mounts = &protocol.MountSupport{Supported: true}
+		return b.Inventory.ApplyReport(t.Context(), tx, b.node, r)
+	})
+	ensured := func() (allocation.Allocation, *protocol.Storage) {
+		a, err := b.Allocations.Request(t.Context(), allocation.Request{Caller: b.Caller, SKU: allocationtest.SKU, GPUs: 1, Mounts: []desired.Mount{{Path: "runs", At: "out"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.MountKeys.MountURL = func() string { return "https://another.example" }
+		_, o := b.ensured(a)
+		return a, o.Storage
+	}
+	a, got := ensured()
+	if want := (protocol.Storage{Endpoint: "https://s3.example", Bucket: a.Project.String(), Mounts: []protocol.Mount{{Path: "runs", At: "out"}}}); got == nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("%+v", got)
+	}
+	b.speaks(protocol.MountCapability - 1)
+	if _, got := ensured(); got != nil {
+		t.Errorf("an older agent: %+v", got)
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 )
 
 // reports stores a report of a node, with what it states about mounts.
-func reports(t *testing.T, w *allocationtest.Fixture, node ids.Node, m *protocol.MountSupport) {
+func reports(t *testing.T, w *allocationtest.Fixture, node ids.Node, gpus int, m *protocol.MountSupport) {
 	t.Helper()
-	r := allocationtest.Report(node, 1)
+	r := allocationtest.Report(node, gpus)
 	r.Mounts = m
 	w.Do(t, func(tx pgx.Tx) error {
 		return w.Inventory.ApplyReport(t.Context(), tx, node, r)
@@ -38,8 +38,8 @@ func TestMountsOfAnAllocation(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
 	other, node := w.Node(t, "a-lacks", 1), w.Node(t, "b-can", 1)
-	reports(t, w, other, &protocol.MountSupport{Missing: "fusermount3"})
-	reports(t, w, node, &protocol.MountSupport{Supported: true})
+	reports(t, w, other, 1, &protocol.MountSupport{Missing: "fusermount3"})
+	reports(t, w, node, 1, &protocol.MountSupport{Supported: true})
 
 	a, err := requestMounts(w, t, desired.Mount{Path: "runs", At: "out"}, desired.Mount{Path: "dataset/", At: "data", ReadOnly: true})
 	must(t, err)
@@ -116,7 +116,7 @@ func TestMountsThatAreRejected(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	reports(t, w, node, &protocol.MountSupport{Missing: "rclone 1.60 or newer"})
+	reports(t, w, node, 1, &protocol.MountSupport{Missing: "rclone 1.60 or newer"})
 	if _, err := requestMounts(w, t, desired.Mount{At: "data"}); errs.CodeOf(err) != errs.SKUUnavailable || !strings.Contains(err.Error(), "rclone 1.60 or newer") {
 		t.Errorf("a node without rclone: %v", err)
 	}
@@ -142,18 +142,19 @@ func TestMountsThatAreRejected(t *testing.T) {
 func TestQueuedMounts(t *testing.T) {
 	t.Parallel()
 	w := allocationtest.New(t, rich)
+	node := w.Node(t, "node-1", 2)
+	first := w.Request(t, 2)
 	w.Limits.QueueWait = time.Hour
-	node := w.Node(t, "node-1", 1)
-	s := w.Server()
-	a, err := s.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Queue: true, Mounts: []desired.Mount{{At: "data"}}})
+	a, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Queue: true, Mounts: []desired.Mount{{At: "data"}}})
 	must(t, err)
-	if n, err := s.PlaceQueued(t.Context(), nil); n != 0 || err != nil || !a.Queued() {
-		t.Fatalf("placed %d on a node that cannot mount: %v", n, err)
+	b := queued(t, w, 1)
+	vacate(t, w, first)
+	place(t, w, 1)
+	if a, b = read(t, w, a.ID), read(t, w, b.ID); !a.Queued() || b.Queued() {
+		t.Fatalf("on a node that cannot mount: with mounts %v, without %v", a.Node, b.Node)
 	}
-	reports(t, w, node, &protocol.MountSupport{Supported: true})
-	if n, err := w.Server().PlaceQueued(t.Context(), nil); n != 1 || err != nil {
-		t.Fatalf("placed %d: %v", n, err)
-	}
+	reports(t, w, node, 2, &protocol.MountSupport{Supported: true})
+	place(t, w, 1)
 	if keys, err := w.MountKeys.ExtendMounts(t.Context(), node, a.ID); err != nil || len(keys.Keys) != 1 {
 		t.Errorf("%+v, %v", keys, err)
 	}

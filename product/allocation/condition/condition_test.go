@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/condition"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // The conditions of each state, in one line: type=status(reason).
@@ -19,25 +21,31 @@ func TestConditions(t *testing.T) {
 	was := func(s allocation.State) allocation.Allocation {
 		return allocation.Allocation{State: s, Node: node, ActiveAt: &at, StatusAt: at, Message: "why"}
 	}
+	mounted := was(allocation.Active)
+	mounted.Mounts = []desired.Mount{{At: "data"}}
 	for name, c := range map[string]struct {
 		a    allocation.Allocation
 		seen condition.Observed
 		want string
 	}{
-		"requested":          {allocation.Allocation{State: allocation.Requested, Node: node}, condition.Observed{}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
-		"queued":             {allocation.Allocation{State: allocation.Requested}, condition.Observed{}, "Ready=False(Queued) NodeAssigned=False(Progressing) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
-		"a GPU of it failed": {allocation.Allocation{State: allocation.Active, Node: node, ActiveAt: &at}, condition.Observed{Reported: true, Phase: "ready", Fault: "The GPU failed.", FaultSince: at}, "Ready=True(Succeeded) GPUHealthy=False(HealthCheckFailed) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
-		"tried again":        {allocation.Allocation{State: allocation.Provisioning, Node: node}, condition.Observed{Reported: true, Failures: 1, Message: "disk full"}, "Ready=False(Progressing) Reconciling=True(ProgressingWithRetry) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
-		"active":             {was(allocation.Active), condition.Observed{Reported: true, Phase: "ready"}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
-		"no SSH key":         {was(allocation.Active), condition.Observed{Reported: true, Phase: "ready", NoSSHKey: true}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(NoSSHKey) Metering=True(Succeeded)"},
-		"old agent":          {was(allocation.Active), condition.Observed{Reported: true, Phase: "ready", NoRelay: true, NoSSHKey: true}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(AgentOutdated) Metering=True(Succeeded)"},
-		"an older agent":     {was(allocation.Active), condition.Observed{Reported: true, Phase: "ready", Unrestricted: true}, "Ready=True(Succeeded) AccessRestricted=False(AgentOutdated) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
-		"broken":             {was(allocation.Active), condition.Observed{Reported: true, Phase: "broken", Message: "keys"}, "Ready=False(Progressing) Drifted=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
-		"not spoken":         {was(allocation.Active), condition.Observed{}, "Ready=Unknown(StaleReport) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
-		"releasing":          {was(allocation.Releasing), condition.Observed{Reported: true}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
-		"released":           {was(allocation.Released), condition.Observed{}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
-		"failed":             {allocation.Allocation{State: allocation.Failed, Node: node, Message: "why"}, condition.Observed{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=False(Suspended) AccessReady=False(Suspended) Metering=False(Suspended)"},
-		"not released":       {was(allocation.ReleaseFailed), condition.Observed{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"requested":           {allocation.Allocation{State: allocation.Requested, Node: node}, condition.Observed{}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
+		"queued":              {allocation.Allocation{State: allocation.Requested}, condition.Observed{}, "Ready=False(Queued) NodeAssigned=False(Progressing) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
+		"a GPU of it failed":  {allocation.Allocation{State: allocation.Active, Node: node, ActiveAt: &at}, condition.Observed{Reported: true, Phase: "ready", Fault: "The GPU failed.", FaultSince: at}, "Ready=True(Succeeded) GPUHealthy=False(HealthCheckFailed) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
+		"tried again":         {allocation.Allocation{State: allocation.Provisioning, Node: node}, condition.Observed{Reported: true, Failures: 1, Message: "disk full"}, "Ready=False(Progressing) Reconciling=True(ProgressingWithRetry) NodeAssigned=True(Succeeded) Provisioned=False(Progressing) AccessReady=False(Progressing) Metering=False(Progressing)"},
+		"active":              {was(allocation.Active), condition.Observed{Reported: true, Phase: "ready"}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
+		"no SSH key":          {was(allocation.Active), condition.Observed{Reported: true, Phase: "ready", NoSSHKey: true}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(NoSSHKey) Metering=True(Succeeded)"},
+		"old agent":           {was(allocation.Active), condition.Observed{Reported: true, Phase: "ready", NoRelay: true, NoSSHKey: true}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(AgentOutdated) Metering=True(Succeeded)"},
+		"an older agent":      {was(allocation.Active), condition.Observed{Reported: true, Phase: "ready", Unrestricted: true}, "Ready=True(Succeeded) AccessRestricted=False(AgentOutdated) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
+		"mounted":             {mounted, condition.Observed{Reported: true, Phase: "ready", Mounts: []protocol.MountReport{{At: "data", Mounted: true}}}, "Ready=True(Succeeded) StorageMounted=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
+		"not mounted":         {mounted, condition.Observed{Reported: true, Phase: "ready", Mounts: []protocol.MountReport{{At: "data", Message: "away"}}}, "Ready=True(Succeeded) StorageMounted=False(MountFailed) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
+		"another mount":       {mounted, condition.Observed{Reported: true, Phase: "ready", Mounts: []protocol.MountReport{{At: "other", Mounted: true}}}, "Ready=True(Succeeded) StorageMounted=False(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=True(Succeeded) Metering=True(Succeeded)"},
+		"mounts not reported": {mounted, condition.Observed{}, "Ready=Unknown(StaleReport) StorageMounted=Unknown(StaleReport) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
+		"broken":              {was(allocation.Active), condition.Observed{Reported: true, Phase: "broken", Message: "keys"}, "Ready=False(Progressing) Drifted=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
+		"not spoken":          {was(allocation.Active), condition.Observed{}, "Ready=Unknown(StaleReport) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=True(Succeeded)"},
+		"releasing":           {was(allocation.Releasing), condition.Observed{Reported: true}, "Ready=False(Progressing) Reconciling=True(Progressing) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"released":            {was(allocation.Released), condition.Observed{}, "Ready=True(Succeeded) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"failed":              {allocation.Allocation{State: allocation.Failed, Node: node, Message: "why"}, condition.Observed{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=False(Suspended) AccessReady=False(Suspended) Metering=False(Suspended)"},
+		"not released":        {was(allocation.ReleaseFailed), condition.Observed{}, "Ready=False(Failed) Stalled=True(Failed) NodeAssigned=True(Succeeded) Provisioned=True(Succeeded) AccessReady=False(Suspended) Metering=False(Suspended)"},
 	} {
 		c.seen.Generation = 7
 		var got []string
