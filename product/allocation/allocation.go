@@ -185,20 +185,21 @@ func (s *Service) Request(ctx context.Context, r Request) (Allocation, error) {
 		if err != nil {
 			return Allocation{}, err
 		}
+		placed := a // the next attempt may use another node and region
 		err = func() error {
 			defer s.Inventory.Finished(chosen)
-			return s.promise(ctx, &a, r, chosen, lines, limits)
+			return s.promise(ctx, &placed, r, chosen, lines, limits)
 		}()
 		if err == nil {
 			s.Desired.Hint()
 			s.Hints.Send(event.Topic)
-			return a, nil
+			return placed, nil
 		}
 		// Only a failed claim proves that the cached free slots are outdated. A request that was
 		// rejected for another reason must not cause a new read of all free slots.
 		taken := errs.CodeOf(err) == errs.SKUUnavailable
 		if taken {
-			s.Inventory.Refresh(r.SKU, r.Region)
+			s.Inventory.Refresh(a.Wanted())
 		}
 		if !taken && !errors.Is(err, keys.ErrChanged) || try == placements {
 			return Allocation{}, err

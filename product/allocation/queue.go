@@ -162,7 +162,7 @@ func (s *Service) placeOne(ctx context.Context, w waiter, full fullness, open bo
 	}
 	if errs.CodeOf(err) == errs.SKUUnavailable {
 		if placed { // others were faster than the claim
-			s.Inventory.Refresh(w.SKU, w.Region)
+			s.Inventory.Refresh(w.offer())
 		} else {
 			full[w.offer()] = w.GPUs
 		}

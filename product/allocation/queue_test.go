@@ -43,7 +43,7 @@ func vacate(t *testing.T, w *allocationtest.Fixture, a allocation.Allocation) {
 
 func place(t *testing.T, w *allocationtest.Fixture, want int) {
 	t.Helper()
-	w.Inventory.Refresh(allocationtest.SKU, "") // another process has freed it
+	w.Inventory.Refresh(allocation.Allocation{SKU: allocationtest.SKU}.Wanted()) // another process has freed it
 	if placed, err := w.Allocations.PlaceQueued(t.Context(), nil); err != nil || placed != want {
 		t.Errorf("placed %d, want %d: %v", placed, want, err)
 	}
@@ -104,7 +104,7 @@ func TestINV01QueueTwoWorkers(t *testing.T) {
 	servers := []*allocation.Service{w.Allocations, w.Server()}
 	everyone(4, func(i int) error { _, err := servers[i%2].PlaceQueued(t.Context(), nil); return err })
 	for range 3 { // a claim that was lost to the other worker is tried again
-		w.Inventory.Refresh(allocationtest.SKU, "")
+		w.Inventory.Refresh(allocation.Allocation{SKU: allocationtest.SKU}.Wanted())
 		_, err := w.Allocations.PlaceQueued(t.Context(), nil)
 		must(t, err)
 	}

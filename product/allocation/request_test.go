@@ -70,6 +70,25 @@ func TestINV01OneHolder(t *testing.T) {
 	}
 }
 
+// A request without a region reads the free slots of all regions again after each failed claim. The region of the node
+// that it failed to get is not a wish of the tenant.
+func TestRepeatedPlacementReadsAgain(t *testing.T) {
+	t.Parallel()
+	w := allocationtest.New(t, rich)
+	w.Node(t, "node-1", 8)
+	other := w.Server()
+	for _, region := range []string{"", allocationtest.Region} {
+		chosen, err := other.Inventory.Place(t.Context(), allocation.Allocation{SKU: allocationtest.SKU, Region: region, GPUs: 1}.Wanted(), time.Now())
+		must(t, err)
+		other.Inventory.Finished(chosen)
+	}
+	_, err := w.Allocations.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 7})
+	must(t, err)
+	if _, err := other.Request(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1}); err != nil {
+		t.Errorf("the last free slot: %v", err)
+	}
+}
+
 // INV-02: claims on the same slots in different sequences wait for each other and never deadlock.
 func TestINV02WholeNodesWithoutDeadlock(t *testing.T) {
 	t.Parallel()

@@ -108,7 +108,7 @@ func TestACordonEndsWithItsDeadline(t *testing.T) {
 	}
 	b.exec(`UPDATE holds SET deadline = now() - interval '1 second'`)
 	b.exec(`UPDATE slots SET held_until = now() - interval '1 second'`)
-	b.Refresh("h100", "")
+	b.Refresh(slots.Wanted{SKU: "h100"})
 	if _, err := b.claim(1); err != nil {
 		t.Errorf("active past its end: %v", err)
 	}

@@ -254,7 +254,7 @@ func TestNotForSale(t *testing.T) {
 					t.Errorf("a claim from an old cache: %v", err)
 				}
 			}
-			b.Refresh("h100", "eu1")
+			b.Refresh(slots.Wanted{SKU: "h100", Region: "eu1"})
 			if s, err := b.Place(t.Context(), slots.Wanted{SKU: "h100", Region: "eu1", GPUs: 1}, time.Now()); errs.CodeOf(err) != errs.SKUUnavailable {
 				t.Errorf("placed on %+v: %v", s, err)
 			}

@@ -136,12 +136,11 @@ func counted(gpus int) string {
 	return fmt.Sprintf("%d GPUs", gpus)
 }
 
-// Refresh drops the cached slots of an SKU after a failed claim.
-func (s *Service) Refresh(sku, region string) {
+// Refresh drops the cached slots of an offer after a failed claim.
+func (s *Service) Refresh(w Wanted) {
 	s.market.mu.Lock()
 	defer s.market.mu.Unlock()
-	delete(s.market.read, offer{sku, region, false})
-	delete(s.market.read, offer{sku, region, true})
+	delete(s.market.read, w.offer())
 }
 
 // Finished ends a request that Place has answered, with any result. The next read returns slots that
