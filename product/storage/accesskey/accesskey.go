@@ -72,6 +72,7 @@ type Key struct {
 	sealed  []byte
 	creator creator
 	stale   bool // LastUsedAt is older than a minute
+	ended   bool
 }
 
 // NewKey describes a new key. A TTL of zero means no expiry.
@@ -172,7 +173,7 @@ func (s *Service) Revoke(ctx context.Context, ch identity.Change[struct{}], id u
 
 func scanKey(row pgx.CollectableRow) (k Key, err error) {
 	prefix := ""
-	err = row.Scan(&k.ID, &k.Tenant, &k.Project, &k.AccessKeyID, &k.Name, &prefix, &k.ReadOnly, &k.CreatedBy, &k.CreatedAt, &k.ExpiresAt, &k.LastUsedAt, &k.sealed, &k.creator, &k.stale, &k.Allocation)
+	err = row.Scan(&k.ID, &k.Tenant, &k.Project, &k.AccessKeyID, &k.Name, &prefix, &k.ReadOnly, &k.CreatedBy, &k.CreatedAt, &k.ExpiresAt, &k.LastUsedAt, &k.sealed, &k.creator, &k.stale, &k.Allocation, &k.ended)
 	if err == nil {
 		k.Prefix, err = objectpath.ParseFolder("prefix", prefix)
 	}

@@ -2,11 +2,12 @@ package accesskey
 
 const (
 	keyColumns = `id, org_id, project_id, access_key_id, name, prefix, read_only, created_by, created_at, expires_at, last_used_at, secret_enc, creator,
-		coalesce(last_used_at < now() - interval '1 minute', true), coalesce(allocation_id, '00000000-0000-0000-0000-000000000000')`
+		coalesce(last_used_at < now() - interval '1 minute', true), coalesce(allocation_id, '00000000-0000-0000-0000-000000000000'),
+		coalesce(expires_at <= now(), false)`
 
 	selectKeys = `SELECT ` + keyColumns + ` FROM storage_access_keys WHERE project_id = $1 AND id > $2 ORDER BY id LIMIT $3`
 	selectKey  = `SELECT ` + keyColumns + ` FROM storage_access_keys WHERE project_id = $1 AND id = $2`
-	selectUse  = `SELECT ` + keyColumns + ` FROM storage_access_keys WHERE access_key_id = $1 AND (expires_at IS NULL OR expires_at > now())`
+	selectUse  = `SELECT ` + keyColumns + ` FROM storage_access_keys WHERE access_key_id = $1`
 	touchKey   = `UPDATE storage_access_keys SET last_used_at = now() WHERE id = $1`
 	deleteKey  = `DELETE FROM storage_access_keys WHERE project_id = $1 AND id = $2`
 	// The caller has locked the project.

@@ -42,7 +42,7 @@ func (s *Service) Find(ctx context.Context, accessKeyID string) (Use, error) {
 	}
 	u, err := s.find(pg.WithScope(ctx, pg.Platform), accessKeyID)
 	if err != nil {
-		until := now // it may be found again at once
+		until := now // a node may extend a key that has ended
 		if errs.CodeOf(err) == errs.NotFound && u.ID == uuid.Nil {
 			until = now.Add(missingFor)
 		}
@@ -76,6 +76,9 @@ func (s *Service) FoundLately(accessKeyID string) bool {
 func (s *Service) find(ctx context.Context, accessKeyID string) (u Use, err error) {
 	if u.Key, err = pg.One(ctx, s.DB, "storage key", selectUse, scanKey, accessKeyID); err != nil {
 		return u, err
+	}
+	if u.ended {
+		return u, errs.New(errs.NotFound, "the access key has ended")
 	}
 	if u.Secret, err = s.open(ctx, u.Key); err != nil {
 		return u, err
