@@ -30,7 +30,7 @@ func (h *Host) Break(n int) (count *int) {
 
 // onlyReads returns whether a command only reads.
 func onlyReads(path string, args []string) bool {
-	return strings.HasSuffix(path, "nvidia-smi") || slices.Contains(args, "show") || slices.Contains(args, "list") || slices.Contains(args, "-T")
+	return strings.HasSuffix(path, "nvidia-smi") || slices.Contains(args, "show") || slices.Contains(args, "list") || slices.Contains(args, "-T") || slices.Contains(args, "version")
 }
 
 // The parts that are tested without a node.

@@ -115,6 +115,17 @@ func TestMountsWithoutStorage(t *testing.T) { //nolint:paralleltest // one node
 			t.Errorf("%s: %v", how, err)
 		}
 	}
+	// Another weight reaches the running mounts.
+	o.Limits.CPUWeight = 300
+	if s, err = h.Inspect(t.Context()); err != nil || len(step.MountDifferences(s, o)) != 2 {
+		t.Errorf("%q, %v", step.MountDifferences(s, o), err)
+	}
+	if err := runStep(t.Context(), h, step.PutStorage(), o, &protocol.Proof{}); err != nil {
+		t.Error(err)
+	}
+	if out := says(t, `cat /sys/fs/cgroup/gpuaas.slice/gpuaas-mounts.slice/gpuaas-mounts-$1.slice/cpu.weight`, uid); out != "300" {
+		t.Errorf("the CPU weight of the mounts is %s", out)
+	}
 	quickly(t, 10*time.Second, "a release without storage", func() error {
 		_, err := h.RemoveMounts(t.Context(), o.User, o.UID)
 		return err

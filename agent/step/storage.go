@@ -26,6 +26,7 @@ type Mounted struct {
 	protocol.Mount
 
 	Endpoint, Bucket string
+	CPUWeight        int // of all mounts of the account; 0: the default of the node
 	Mounted          bool
 	Message          string // why it is not mounted
 }
@@ -100,6 +101,9 @@ func MountDifferences(s State, o protocol.AllocationParams) (found []string) {
 	for _, m := range a.Mounts {
 		if o.Storage == nil || !slices.Contains(o.Storage.Mounts, m.Mount) {
 			found = append(found, fmt.Sprintf("storage: %s of %s is mounted, expected not", m.At, o.User))
+		}
+		if weight := o.Limits.CPUWeight; weight != 0 && m.CPUWeight != weight {
+			found = append(found, fmt.Sprintf("storage: the CPU weight of %s of %s is %d, expected %d", m.At, o.User, m.CPUWeight, weight))
 		}
 	}
 	return found

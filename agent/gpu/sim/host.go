@@ -59,8 +59,9 @@ type Account struct {
 	// Access are the rules for logins.
 	Access protocol.Access `json:"access,omitzero"`
 	// Storage are the mounts of stored objects, and NotStored are files that no mount has uploaded.
-	Storage   *protocol.Storage `json:"storage,omitempty"`
-	NotStored int               `json:"not_stored,omitempty"`
+	Storage         *protocol.Storage `json:"storage,omitempty"`
+	MountsCPUWeight int               `json:"mounts_cpu_weight,omitempty"`
+	NotStored       int               `json:"not_stored,omitempty"`
 }
 
 // GPU is a device of the simulated node.

@@ -41,7 +41,7 @@ func ReadMounts(stateDir, account string) (m Mounts, found bool, err error) {
 }
 
 // PutMounts implements step.Mounts. It waits for the access keys as a node does.
-func (d *Driver) PutMounts(ctx context.Context, name string, uid int, _ protocol.Limits, s protocol.Storage) error {
+func (d *Driver) PutMounts(ctx context.Context, name string, uid int, l protocol.Limits, s protocol.Storage) error {
 	if _, err := d.attempt(ctx, "mount"); err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (d *Driver) PutMounts(ctx context.Context, name string, uid int, _ protocol
 		if a == nil {
 			return fmt.Errorf("no account %s", name)
 		}
-		a.Storage = &s
+		a.Storage, a.MountsCPUWeight = &s, l.CPUWeight
 		return nil
 	})
 }
@@ -102,7 +102,7 @@ func (a *Account) mounted() (found []step.Mounted) {
 		return nil
 	}
 	for _, m := range a.Storage.Mounts {
-		found = append(found, step.Mounted{Mount: m, Endpoint: a.Storage.Endpoint, Bucket: a.Storage.Bucket, Mounted: true})
+		found = append(found, step.Mounted{Mount: m, Endpoint: a.Storage.Endpoint, Bucket: a.Storage.Bucket, CPUWeight: a.MountsCPUWeight, Mounted: true})
 	}
 	return found
 }

@@ -33,8 +33,9 @@ const (
 	// Rclone and Fusermount mount stored objects. A node without them sells no mounts.
 	Rclone     Tool = "/usr/bin/rclone"
 	Fusermount Tool = "/usr/bin/fusermount3"
-	// Mkdir is run by the units of mounts.
+	// Mkdir and Grep are run by the units of mounts.
 	Mkdir Tool = "/usr/bin/mkdir"
+	Grep  Tool = "/usr/bin/grep"
 )
 
 // Tools lists the programs, for the check of a host OS before enrolment.

@@ -79,7 +79,7 @@ func (m *Mounts) Put(ctx context.Context, name string, uid int, homeGiB int64, c
 	if err := m.Reload(ctx); err != nil {
 		return err
 	}
-	return m.start(ctx, uid, changed)
+	return m.start(ctx, uid, s, changed)
 }
 
 // makeCaches makes the folders of the caches.
@@ -129,8 +129,16 @@ func (m *Mounts) write(uid int, s spec, g storagekey.Grant) (changed []int, err 
 	return changed, nil
 }
 
-// start starts the units that are changed or do not mount.
-func (m *Mounts) start(ctx context.Context, uid int, changed []int) error {
+// start starts the units that are changed or do not mount. A mount at another place is what a tenant has moved, or has led
+// away by a link.
+func (m *Mounts) start(ctx context.Context, uid int, s spec, changed []int) error {
+	var points []string
+	for _, mount := range s.Storage.Mounts {
+		points = append(points, point(s.Name, mount.At))
+	}
+	if err := m.detach(s.Name, uid, points); err != nil {
+		return err
+	}
 	states, err := m.Inspect(ctx)
 	if err != nil {
 		return err
@@ -170,6 +178,8 @@ func (m *Mounts) Inspect(ctx context.Context) (map[int][]step.Mounted, error) {
 	if err != nil {
 		return nil, err
 	}
+	reasons, cancel := context.WithTimeout(ctx, reasonsWithin)
+	defer cancel()
 	for _, dir := range dirs {
 		uid, err := strconv.Atoi(dir.Name())
 		if err != nil || !hostos.IsTenant(uid) {
@@ -184,10 +194,10 @@ func (m *Mounts) Inspect(ctx context.Context) (map[int][]step.Mounted, error) {
 		}
 		active := m.active(ctx, uid, len(s.Storage.Mounts))
 		for n, mount := range s.Storage.Mounts {
-			state := step.Mounted{Mount: mount, Endpoint: s.Storage.Endpoint, Bucket: s.Storage.Bucket}
+			state := step.Mounted{Mount: mount, Endpoint: s.Storage.Endpoint, Bucket: s.Storage.Bucket, CPUWeight: s.CPUWeight}
 			switch at, exists := table[point(s.Name, mount.At)]; {
 			case active[n] != "active":
-				state.Message = m.reason(ctx, uid, n, active[n])
+				state.Message = m.reason(reasons, uid, n, active[n])
 			case !exists || !at.FUSEOf(uid):
 				state.Message = "the folder was moved, or unmounted by the tenant"
 			default:

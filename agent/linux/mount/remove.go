@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuaas/gpuaas/agent/linux/hostos"
+	"github.com/gpuaas/gpuaas/protocol"
 )
 
 // A release waits for the upload of files for a bounded time. All parts together are below step.UnmountWithin.
@@ -28,22 +32,31 @@ func (m *Mounts) Remove(ctx context.Context, name string, uid int) (lost int, er
 	if err != nil {
 		return 0, err
 	}
-	s, _, specErr := m.read(uid)
-	if specErr != nil { // half a file of a crash; the units name what was mounted
-		s = spec{}
-	}
 	if len(units) > 0 {
 		m.endSlice(ctx, name, uid)
-		m.upload(ctx, name, uid, len(units))
+		m.upload(ctx, name, uid)
 		m.stop(ctx, uid, units)
-		for n := range units {
-			count, err := dirty(ctx, m.Path(cacheDir(name, n)), ".")
-			if lost += count; err != nil {
-				lost = max(lost, 1) // what cannot be counted may be lost
-			}
+	}
+	// Also without units: an earlier try may have ended after it removed them.
+	lost, err = m.notStored(ctx, name)
+	return lost, errors.Join(err, m.detach(name, uid, nil), m.removeFiles(ctx, uid, units))
+}
+
+// notStored counts the files in all caches of a tenant that wait for their upload.
+func (m *Mounts) notStored(ctx context.Context, name string) (lost int, err error) {
+	caches, err := os.ReadDir(m.Path(cachesDir(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("reading the caches of %s: %w", name, err)
+	}
+	for _, cache := range caches {
+		count, err := dirty(ctx, m.Path(filepath.Join(cachesDir(name), cache.Name())), ".")
+		if lost += count; err != nil {
+			lost = max(lost, 1) // what cannot be counted may be lost
 		}
 	}
-	return lost, errors.Join(m.detach(name, uid), m.removeFiles(ctx, uid, units, s))
+	return lost, nil
 }
 
 // units lists the units of a tenant that have a file.
@@ -64,12 +77,12 @@ func (m *Mounts) endSlice(ctx context.Context, name string, uid int) {
 }
 
 // upload waits until rclone has uploaded all files. The tenant may have stopped rclone.
-func (m *Mounts) upload(ctx context.Context, name string, uid, mounts int) {
+func (m *Mounts) upload(ctx context.Context, name string, uid int) {
 	ctx, cancel := context.WithTimeout(ctx, uploadWithin)
 	defer cancel()
 	for calm := 0; calm < 2 && ctx.Err() == nil; {
 		waiting := false
-		for n, state := range m.active(ctx, uid, mounts) {
+		for n, state := range m.active(ctx, uid, protocol.MaxMounts) {
 			if state != "active" {
 				continue // rclone does not run
 			}
@@ -97,8 +110,9 @@ func (m *Mounts) stop(ctx context.Context, uid int, units []string) {
 	_, _ = m.Command(context.WithoutCancel(ctx), hostos.Systemctl, "stop", "--", sliceName(uid))
 }
 
-// detach unmounts what is left, without a request to the program that provides it. Several may be at one place.
-func (m *Mounts) detach(name string, uid int) error {
+// detach unmounts what a tenant has mounted, except at some points. It sends no request to the program that provides it.
+// Several may be at one place.
+func (m *Mounts) detach(name string, uid int, except []string) error {
 	const most = 64
 	for range most {
 		table, err := m.Mounts()
@@ -108,7 +122,7 @@ func (m *Mounts) detach(name string, uid int) error {
 		left := 0
 		for at, mounted := range table {
 			inHome := strings.HasPrefix(mounted.Kind, "fuse") && strings.HasPrefix(at, homeDir(name)+"/")
-			if !inHome && !mounted.FUSEOf(uid) {
+			if !inHome && !mounted.FUSEOf(uid) || slices.Contains(except, at) {
 				continue
 			}
 			left++
@@ -124,12 +138,12 @@ func (m *Mounts) detach(name string, uid int) error {
 }
 
 // removeFiles removes the units and the configuration.
-func (m *Mounts) removeFiles(ctx context.Context, uid int, units []string, s spec) error {
+func (m *Mounts) removeFiles(ctx context.Context, uid int, units []string) error {
 	var files []string
 	for _, unit := range append(units, sliceName(uid)) {
 		files = append(files, unitFile(unit))
 	}
-	for n := range max(len(units), len(s.Storage.Mounts)) {
+	for n := range protocol.MaxMounts {
 		files = append(files, configFile(uid, n))
 	}
 	gone := false

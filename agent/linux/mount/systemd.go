@@ -41,19 +41,20 @@ func (m *Mounts) active(ctx context.Context, uid, mounts int) []string {
 	return states
 }
 
-// reasonWithin limits the time for one reason: a report waits for it.
-const reasonWithin = 3 * time.Second
+// reasonsWithin limits the time for all reasons of one inspection: a report waits for them.
+const reasonsWithin = 3 * time.Second
 
 // reason returns why a mount does not exist: the last lines that rclone has printed.
 func (m *Mounts) reason(ctx context.Context, uid, n int, state string) string {
-	ctx, cancel := context.WithTimeout(ctx, reasonWithin)
-	defer cancel()
 	out, err := m.Command(ctx, hostos.Journalctl, "--quiet", "--no-pager", "--output=cat", "--lines=2", "_SYSTEMD_UNIT="+unitName(uid, n))
-	lines := lastLines(string(out))
-	if err != nil || lines == "" {
+	switch lines := lastLines(string(out)); {
+	case err != nil:
+		return "rclone is " + state + ", and the journal of the node did not respond"
+	case lines == "":
 		return "rclone is " + state + " and has printed nothing"
+	default:
+		return "rclone is " + state + ": " + lines
 	}
-	return "rclone is " + state + ": " + lines
 }
 
 // lastLines joins the lines of a program, without characters that a report cannot show. Names of a tenant's files are in

@@ -103,6 +103,9 @@ func checkEndpoint(s protocol.Storage) error {
 // host OS, and none that implies NoNewPrivileges=, because fusermount3 mounts with the rights of root. What it can do as
 // root is limited by the capabilities, and it mounts only on a folder that the tenant may write to.
 //
+// A mount point that is a link leads to another folder of the host OS. The unit fails then, because the mount table names
+// the folder that the link leads to.
+//
 // rclone sees the folders and the processes of the host OS, which a session of the tenant does not. The tenant has no
 // CAP_WAKE_ALARM, so the kernel rejects its access to a process that has it: to its memory, its environment, its
 // descriptors and /proc/PID/root. The capability itself only sets timers.
@@ -130,6 +133,7 @@ WorkingDirectory=/
 ExecStartPre=%[6]s
 ExecStartPre=%s -p -m 0700 -- %s
 ExecStart=%s
+ExecStartPost=%[12]s -qF %[13]s /proc/self/mountinfo
 ExecStopPost=%[6]s
 Restart=always
 RestartSec=%[10]d
@@ -144,7 +148,7 @@ KeyringMode=private
 LimitCORE=0
 LimitNOFILE=16384
 OOMPolicy=stop
-`, o.Name, o.Number, o.UID, sliceName(o.UID), cacheDir(o.Name, o.Number), release, hostos.Mkdir, at, exec.String(), restartAfter, cacheGroup)
+`, o.Name, o.Number, o.UID, sliceName(o.UID), cacheDir(o.Name, o.Number), release, hostos.Mkdir, at, exec.String(), restartAfter, cacheGroup, hostos.Grep, quote(" "+point(o.Name, o.Mount.At)+" "))
 }
 
 // Slice returns the slice of all mounts of a tenant.

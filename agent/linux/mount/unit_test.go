@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaas/agent/linux/hostos"
 	"github.com/gpuaas/gpuaas/protocol"
 )
 
@@ -22,6 +23,7 @@ func TestUnitOfAnyFolder(t *testing.T) {
 		` "s:b/a \"b\" $$HOME %%n c'd -x/" "/var/lib/gpuaas/homes/u200007/data/home/runs/data"` + "\n", ` "--read-only" `, ` "--vfs-cache-max-size=256M" `,
 		"\nUser=200007\n", "\nSlice=gpuaas-mounts-200007.slice\n", "\nDevicePolicy=closed\nDeviceAllow=/dev/fuse rw\n", "\nAmbientCapabilities=CAP_WAKE_ALARM\n", "--config=/run/gpuaas/mounts/200007/1.conf ",
 		"\nExecStartPre=/usr/bin/mkdir -p -m 0700 -- \"/var/lib/gpuaas/homes/u200007/data/home/runs/data\"\n", "\nRestartSec=10\n",
+		"\nExecStartPost=/usr/bin/grep -qF \" /var/lib/gpuaas/homes/u200007/data/home/runs/data \" /proc/self/mountinfo\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
@@ -123,6 +125,32 @@ func TestFilesThatAreNotStored(t *testing.T) {
 	write(filepath.Join(outside, "0/vfsMeta/f"), meta{true})
 	if n, err := NotStored(t.Context(), home, "cache/0"); err == nil || n != 0 {
 		t.Errorf("a link leads out of the home: %d, %v", n, err)
+	}
+}
+
+// The agent may end between the removal of the mounts and the record of it. The next try counts the same files.
+func TestFilesThatAreNotStoredAreCountedAgain(t *testing.T) {
+	t.Parallel()
+	m := &Mounts{OS: &hostos.OS{Root: t.TempDir(), Run: func(context.Context, string, []byte, ...string) ([]byte, error) { return nil, nil }}}
+	write := func(path, text string) {
+		if err := os.MkdirAll(filepath.Dir(m.Path(path)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(m.Path(path), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("/proc/self/mountinfo", "")
+	write(unitFile(unitName(200007, 1)), "") // that of number 0 was removed before
+	write(cacheDir("u200007", 0)+"/vfsMeta/a", `{"Dirty":true}`)
+	write(cacheDir("u200007", 1)+"/vfsMeta/b", `{"Dirty":true}`)
+	for _, try := range []string{"with a unit", "without units"} {
+		if lost, err := m.Remove(t.Context(), "u200007", 200007); err != nil || lost != 2 {
+			t.Errorf("%s: %d, %v, want 2", try, lost, err)
+		}
+		if units, err := m.units(200007); err != nil || len(units) > 0 {
+			t.Errorf("%s: %q, %v", try, units, err)
+		}
 	}
 }
 
