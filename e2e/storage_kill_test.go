@@ -13,20 +13,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 )
 
-// TestKilledUploadContinues kills the client and the server in turn while a file of 256 MiB is uploaded. Each client sends
-// only the parts that the server lacks, and the file has the SHA-256 of the original.
+// TestKilledUploadContinues kills the client and the server in turn while a file of 256 MiB is uploaded, or of
+// GPUAAS_TEST_UPLOAD_GIB GiB. Each client sends only the parts that the server lacks, and the file has the SHA-256 of the
+// original. The memory of a client does not depend on the size.
 func TestKilledUploadContinues(t *testing.T) {
 	t.Parallel()
-	const parts, size = 16, 256 << 20
+	size := int64(256 << 20)
+	if gib, err := strconv.ParseInt(os.Getenv("GPUAAS_TEST_UPLOAD_GIB"), 10, 64); err == nil {
+		size = gib << 30
+	}
 	h := newInstallation(t)
 	h.start()
+	if status, err := h.callAs("admin", "PUT", "/api/v1/admin/policies/storage.max_object_bytes", "", map[string]any{"scope": "platform", "value": max(size, 5<<30)}, nil); err != nil {
+		t.Fatalf("%d %v", status, err)
+	}
 	name, sum := randomFile(t, h.path("large"), size)
 	arrived := 0
-	for round := range 6 {
+	for round := range 10 {
 		cmd := exec.Command(filepath.Join(bins, "gpuaas"), "storage", "cp", "--parallel", "2", name, ":data/large")
 		cmd.Env = h.own()
 		done := launch(t, cmd)
@@ -54,10 +62,18 @@ func TestKilledUploadContinues(t *testing.T) {
 			t.Errorf("round %d: %d parts are left of %d", round, now, arrived)
 		}
 		arrived = now
-		t.Logf("round %d: %d of %d parts have arrived", round, arrived, parts)
+		t.Logf("round %d: %d parts have arrived, and the client had %d MiB", round, arrived, memoryOf(cmd))
 	}
-	if r := h.cli("storage", "cp", name, ":data/large"); r.code != 0 {
-		t.Fatalf("the last command: %d %s", r.code, r.err)
+	last := exec.Command(filepath.Join(bins, "gpuaas"), "storage", "cp", name, ":data/large")
+	last.Env = h.own()
+	if out, err := last.CombinedOutput(); err != nil {
+		t.Fatalf("the last command: %v %s", err, out)
+	}
+	const enough = 200
+	if mib := memoryOf(last); mib > enough {
+		t.Errorf("the last command had %d MiB, want at most %d", mib, enough)
+	} else {
+		t.Logf("the last command had %d MiB", mib)
 	}
 	if r := h.cli("storage", "ls", "data/large", "-o", "jsonpath={.items[0].sha256}"); r.out != sum && r.out != sum+"\n" {
 		t.Errorf("the file has the SHA-256 %q, want %s: %s", r.out, sum, r.err)
@@ -68,6 +84,11 @@ func TestKilledUploadContinues(t *testing.T) {
 	if back := sumOfFile(t, h.path("back")); back != sum {
 		t.Errorf("the download has the SHA-256 %s, want %s", back, sum)
 	}
+}
+
+// memoryOf returns the most memory that an ended command has had, in MiB.
+func memoryOf(cmd *exec.Cmd) int64 {
+	return cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10
 }
 
 func isClosed(done <-chan struct{}) bool {

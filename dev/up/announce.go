@@ -159,6 +159,9 @@ func (i *installation) writeReady() error {
 		"url": i.server.URL(), "internal_url": i.server.NodeURL(), "river_url": i.server.URL() + rest.RiverPath + "/",
 		"metrics_url": i.server.MetricsURL(), "profile": i.cfg.Profile, "pid": os.Getpid(),
 	}
+	if url := i.server.StorageURL(); url != "" {
+		ready["storage_url"] = url
+	}
 	if i.issuer != nil {
 		ready["issuer_url"] = i.issuer.url
 	}

@@ -17,6 +17,7 @@ type allocation struct {
 	ID       string     `json:"id"`
 	URN      string     `json:"urn"`
 	Status   string     `json:"status"`
+	Node     string     `json:"node_id"`
 	ActiveAt *time.Time `json:"active_at"`
 }
 

@@ -30,7 +30,7 @@ var profiles map[string]profile.Profile
 // dataDir is the data directory of the installation.
 var dataDir string
 
-// services are the addresses of the development services: mail_url and issuer_url.
+// services are the addresses of further services: mail_url, issuer_url and storage_url.
 var services map[string]any
 
 // results are the results of the tests of this package by name.
@@ -104,7 +104,7 @@ func install(ctx context.Context, dir string) error {
 	const loopback = "127.0.0.1:0"
 	return up.Run(ctx, up.Config{
 		Dir: filepath.Join(dir, "data"), Repository: filepath.Join(dir, "repo"), Environment: "dev", Listen: loopback, NodeListen: loopback, Metrics: loopback,
-		IssuerListen: loopback, PaymentsListen: loopback, MailListen: loopback, SimNodes: -1, Headless: true, ReadyFile: filepath.Join(dir, "ready"), Profile: "default",
+		IssuerListen: loopback, PaymentsListen: loopback, MailListen: loopback, StorageListen: loopback, SimNodes: -1, Headless: true, ReadyFile: filepath.Join(dir, "ready"), Profile: "default",
 		Out: io.Discard, Log: slog.New(slog.DiscardHandler),
 	})
 }
@@ -190,8 +190,8 @@ func (q request) send(t *testing.T) reply {
 	if !found {
 		t.Fatalf("no profile of %q", q.as)
 	}
-	text := []byte(nil)
-	if q.body != nil {
+	text, isText := q.body.([]byte) // otherwise JSON
+	if q.body != nil && !isText {
 		var err error
 		if text, err = json.Marshal(q.body); err != nil {
 			t.Fatal(err)

@@ -137,6 +137,7 @@ func goals() []goal {
 		{"B4", storage.Gateway},
 		{"B5", storage.SmallFiles},
 		{"B7", api.Metadata},
+		{"B8", storage.Mounts},
 		{"N1", events.FanOut},
 		{"N2", events.Crowds},
 		{"N3", events.Resume},

@@ -60,6 +60,30 @@ func TestMounts(t *testing.T) {
 		}
 		return nil
 	})
+	// The commands of the user's computer copy by the SSH server of the node.
+	name := fmt.Sprintf("story-%d", s.made)
+	s.cli("default", "storage", "cp", "alloc:"+name+":work/out/result.json", ":copied/by-ssh.json")
+	s.cli("default", "storage", "cp", ":dataset/train.json", "alloc:"+name+":from project.json")
+	if got, out := s.stored("copied/by-ssh.json"), s.as(a, `cat 'from project.json'`); got != `{"rows":4}` || out != `{"rows":3}` {
+		t.Errorf("copied from the node %q, and to it %q", got, out)
+	}
+	// A mount point that the tenant has replaced by a link is not mounted, neither there nor in the folder of the node.
+	s.as(a, `mv work away && ln -s /var/tmp work`)
+	uid := strings.TrimPrefix(a.Login, "u")
+	s.host.Sh(t, `systemctl restart gpuaas-mount-$1-1.service || true`, uid)
+	within(t, 9*time.Second, "nothing is mounted behind the link", func() error {
+		if out := s.host.Sh(t, `grep ' /var/tmp/' /proc/self/mountinfo || true; systemctl is-active gpuaas-mount-$1-1.service || true`, uid); strings.Contains(out, "/var/tmp") || out == "active" {
+			return fmt.Errorf("%s", out)
+		}
+		return nil
+	})
+	s.as(a, `rm work`)
+	within(t, patience, "the folder is mounted again", func() error {
+		if out := s.as(a, `cat work/out/result.json 2>&1 || true`); out != `{"rows":4}` {
+			return fmt.Errorf("%s", out)
+		}
+		return nil
+	})
 	// rclone sees the folders and the processes of the node. The tenant reaches them neither by it nor by its descriptors.
 	pids := strings.Fields(s.host.Sh(t, `pgrep rclone`))
 	if out := s.as(a, `pgrep rclone; for p in `+strings.Join(pids, " ")+`; do ls /proc/$p/root/tmp /proc/$p/root/proc/1 /proc/$p/fd; cat /proc/$p/environ; done 2>/dev/null; true`); out != "" || len(pids) != 2 {

@@ -93,7 +93,7 @@ func open(t testing.TB, prepare ...func(*installation, *server.Config)) *install
 	t.Cleanup(bus.Stop)
 	cfg := server.Config{
 		DatabaseURL: address, NATS: func() (*nats.Conn, error) { return bus.Connect("matrix") }, Roles: []server.Role{server.RoleAPI},
-		Environment: "matrix", Profile: desired.Environment{Vendor: "core42", Service: "aicloud", Region: region, TrustDomain: "gpuaas.test"},
+		Environment: "matrix", Profile: desired.Environment{Vendor: "core42", Service: "aicloud", Region: region, TrustDomain: "gpuaas.test", Storage: desired.Storage{S3URL: "https://s3.example"}},
 		Listen: "127.0.0.1:0", MetricsListen: "127.0.0.1:0", StateDir: h.state,
 		Credentials: secretreftest.Credentials(t, "https://git.example", map[string]string{"hook": hookSecret}),
 		Log:         slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

@@ -116,6 +116,9 @@ func (s s3Load) download(c *minio.Client) lab.Side {
 	}
 }
 
+// gatewayID and gatewaySecret are the access key of versitygw.
+const gatewayID, gatewaySecret = "bench", "bench-secret"
+
 // startGateway starts versitygw over a folder with the bucket.
 func startGateway(ctx context.Context, l *lab.Lab) (*minio.Client, func(), error) {
 	binary, err := gateway(ctx)
@@ -131,8 +134,8 @@ func startGateway(ctx context.Context, l *lab.Lab) (*minio.Client, func(), error
 		return nil, nil, fmt.Errorf("finding a port: %w", err)
 	}
 	address := free.Addr().String()
-	_ = free.Close()                                                                                                                                            // the peer needs the port
-	cmd := exec.CommandContext(ctx, binary, "--quiet", "--health", "/health", "--access", "bench", "--secret", "bench-secret", "--port", address, "posix", dir) //nolint:gosec // our own tool
+	_ = free.Close()                                                                                                                                             // the peer needs the port
+	cmd := exec.CommandContext(ctx, binary, "--quiet", "--health", "/health", "--access", gatewayID, "--secret", gatewaySecret, "--port", address, "posix", dir) //nolint:gosec // our own tool
 	cmd.Stdout, cmd.Stderr = l.Log, l.Log
 	lab.Gentle(cmd)
 	if err := cmd.Start(); err != nil {
@@ -146,7 +149,7 @@ func startGateway(ctx context.Context, l *lab.Lab) (*minio.Client, func(), error
 		}
 		if w, err := http.DefaultClient.Do(r); err == nil {
 			_ = w.Body.Close()
-			c, err := s3Client(address, "bench", "bench-secret")
+			c, err := s3Client(address, gatewayID, gatewaySecret)
 			return c, stop, err
 		}
 		lab.Wait(ctx, 10*lab.Poll)
