@@ -21,8 +21,7 @@ LINT         := bin/golangci-lint-$(LINT_VERSION)
 # So has the search for unreachable functions.
 DEADCODE := bin/deadcode-$(shell sed -n 's,^.*golang.org/x/tools v\([0-9.]*\).*,\1,p' tools/deadcode/go.mod)
 
-# The list of the modules in a binary, and the search for their published vulnerabilities.
-CYCLONEDX   := bin/cyclonedx-gomod-$(shell sed -n 's,^.*CycloneDX/cyclonedx-gomod v\([0-9.]*\).*,\1,p' tools/cyclonedx/go.mod)
+# The search for published vulnerabilities of the modules in a binary.
 GOVULNCHECK := bin/govulncheck-$(shell sed -n 's,^.*golang.org/x/vuln v\([0-9.]*\).*,\1,p' tools/govulncheck/go.mod)
 
 # Real certificate authorities for tests of the drivers, each in its own module. They are
@@ -42,7 +41,7 @@ KEYCLOAK         := bin/keycloak-$(KEYCLOAK_VERSION)
 
 export BENCH_ONLY BENCH_OUT BENCH_PROFILE
 
-.PHONY: help run build portal screenshots gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak test-s3 e2e e2e-host soak bench sbom vulncheck reset
+.PHONY: help run build portal screenshots gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak test-s3 e2e e2e-host soak bench release vulncheck reset
 
 help: ## Print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -152,8 +151,9 @@ bench: ## Run the benchmarks: BENCH_ONLY=A1,R2 BENCH_OUT=file.json
 	@scripts/install-deps.sh --browser
 	$(GO) run -tags $(TAGS) ./e2e/bench
 
-sbom: build $(CYCLONEDX) ## Write bin/*.cdx.json, the software bill of materials of each binary
-	@for b in gpuaas gpuaas-agent; do $(CYCLONEDX) bin -json -std -licenses=false -output bin/$$b.cdx.json bin/$$b; done
+# Two builds of one commit by one compiler give equal archives.
+release: ## Build and sign a version: VERSION=v1.2.3 KEY=release.pem BUILDER=text [OUT=dist/v1.2.3]
+	$(GO) run -tags $(TAGS) ./scripts/release -version '$(VERSION)' -key '$(KEY)' -builder '$(BUILDER)' -out '$(or $(OUT),dist/$(VERSION))'
 
 vulncheck: ## Search for published vulnerabilities, if their database can be reached
 	@scripts/vulncheck.sh $(GOVULNCHECK)
@@ -169,10 +169,6 @@ $(LINT): tools/golangci/go.mod tools/golangci/go.sum
 $(DEADCODE): tools/deadcode/go.mod tools/deadcode/go.sum
 	@mkdir -p bin
 	@cd tools/deadcode && $(GO) build -o ../../$(DEADCODE) golang.org/x/tools/cmd/deadcode
-
-$(CYCLONEDX): tools/cyclonedx/go.mod tools/cyclonedx/go.sum
-	@mkdir -p bin
-	@cd tools/cyclonedx && $(GO) build -o ../../$@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
 $(GOVULNCHECK): tools/govulncheck/go.mod tools/govulncheck/go.sum
 	@mkdir -p bin
