@@ -68,7 +68,7 @@ var criteria = []criterion{
 	{id: "AT-060", sentence: "Upload, list, download, rename, delete; then 404.", tests: []string{"e2e/acceptance.TestAT060"}},
 	{id: "AT-061", sentence: "Traversal is 400; the quota is 400, in parallel too; another project's path is 404.", tests: []string{"e2e/acceptance.TestAT061"}},
 	{id: "AT-062", sentence: "An upload resumes across restarts of client and server.", tests: []string{"e2e.TestKilledUploadContinues"}},
-	{id: "AT-063", sentence: "The quota is exact under parallel uploads.", tests: []string{"product/storage.TestQuotasAreExact", "e2e/acceptance.TestAT061"}},
+	{id: "AT-063", sentence: "The quota is exact under parallel uploads.", tests: []string{"product/storage.TestQuotasAreExact"}},
 	{id: "AT-064", sentence: "An S3 tool uploads, the browser lists.", tests: []string{"e2e/acceptance.TestAT064", "e2e.TestPortalFilesInABrowser"}},
 	{id: "AT-065", sentence: "Mounted data follows a project from one node to the next.", tests: []string{"e2e/acceptance.TestAT065", "e2e/host.TestMounts"}},
 	{id: "AT-070", sentence: "Request n passes, n + 1 is 429 with headers and Retry-After, then requests recover.", tests: []string{"api/rest.TestLimits", "api/rest.TestLimitHeadersAreOnEveryAnswer"}},
