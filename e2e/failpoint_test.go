@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuaas/gpuaas/e2e/check"
+	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
 )
 
@@ -51,7 +52,7 @@ func points() []string {
 // node replaces its agent; a task about the node in package agent, because no scenario here queues
 // one; sealing again in platform/identity, because no data key is rotated here; and consumers in
 // platform/event/consume, over a stream without a relay; e-mails and webhooks in package jobs; and
-// terminals in terminal_failpoint_test.go, under open sessions; and files in package product/storage.
+// terminals in failpoint_terminal_test.go, under open sessions; and files in package product/storage.
 var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal.", "consume.", "mail.", "webhook.", "job.webhook.", "terminal.", "storage."}
 
 // crashes are all points, some of them at later hits and other moments too: a
@@ -160,74 +161,68 @@ func (l *track) leave() {
 func (l *track) suffer(t *testing.T, c crash) {
 	if l.installation == nil {
 		l.installation, l.begun = newInstallation(l.t, "--agents=processes"), c
+		l.installation.unlimited(t)
 	}
 	h := l.installation
 	h.t = t
-	hits, gate := filepath.Join(h.dir, "hits"), filepath.Join(h.dir, "gate")
-	_, _ = os.Remove(hits), os.Remove(gate)
-	armed := []string{fmt.Sprintf("GPUAAS_FAILPOINT=%s:%d", c.point, c.hit), "GPUAAS_FAILPOINT_LOG=" + hits}
-	gated := append(armed, "GPUAAS_FAILPOINT_GATE="+gate)
-	open := func() { must(t, os.WriteFile(gate, nil, 0o600)) }
-
+	var hits string
 	switch c.when {
 	case first:
-		h.begin(armed...)
+		hits = h.arm(c)
+		h.begin()
 		l.fires(t, c, hits)
 		<-h.ended
 		scenario(t, h)
 	case during:
-		h.stop()
-		h.start(gated...)
-		open()
+		h.revive()
+		hits = h.arm(c)
 		done := watch(t, h)
 		scenario(t, h)
 		done()
 	case tenancy:
-		h.stop()
-		h.start(gated...)
-		open()
+		h.revive()
+		hits = h.arm(c)
 		h.makesOneProject(t)
 	case decides:
-		h.stop()
-		h.start(gated...)
-		open()
+		h.revive()
+		hits = h.arm(c)
 		h.appliesOnePlan(t)
 	case waits:
-		h.stop()
-		h.start(gated...)
+		h.revive()
 		holds := h.create(t, "h100-sxm", 8)
 		h.becomes(t, holds, "active")
 		waiting := h.queue(t, "h100-sxm", 8)
-		open()
+		hits = h.arm(c)
 		h.release(t, holds)
 		if h.becomes(t, waiting, "active") {
 			h.release(t, waiting)
 			h.becomes(t, waiting, "released")
 		}
 	case charge:
-		h.stop()
-		h.start()
+		h.revive()
 		a := h.create(t, "h100-sxm", 8)
 		h.becomes(t, a, "active")
 		time.Sleep(3 * time.Second) // of use: there is something to charge
 		h.stop()
-		h.begin(armed...)
+		hits = h.arm(c)
+		h.begin()
 		l.fires(t, c, hits)
 		<-h.ended
 		h.release(t, a)
 		h.becomes(t, a, "released")
 	case commits:
-		h.stop()
-		h.start(gated...)
-		open()
+		h.revive()
+		hits = h.arm(c)
 		file := filepath.Join(h.repo, "environments", "dev", "policies.cue")
-		edit(t, file, "policies: [", fmt.Sprintf("policies: [\n\t_policy & {\n\t\tmetadata: name: \"extra-%d\"\n\t\tspec: {key: \"allocation.release_attempts\", value: 7}\n\t},", h.starts))
+		extra := fmt.Sprintf("\n\t_policy & {\n\t\tmetadata: name: \"extra-%d\"\n\t\tspec: {key: \"allocation.release_attempts\", value: 7}\n\t},", h.starts)
+		edit(t, file, "policies: [", "policies: ["+extra)
 		commit(t, h.repo, "another policy")
 		h.syncSources()
 		l.fires(t, c, hits)
 		<-h.ended
 		scenario(t, h)
-		edit(t, file, fmt.Sprintf("\n\t_policy & {\n\t\tmetadata: name: \"extra-%d\"\n\t\tspec: {key: \"allocation.release_attempts\", value: 7}\n\t},", h.starts-1), "")
+		edit(t, file, extra, "")
+		h.syncSources()
 	}
 	l.fires(t, c, hits)
 	h.converges(t, patience, check.Expect{})
@@ -253,6 +248,16 @@ func (l *track) ended(t *testing.T, kind string) {
 	if len(left) > 0 {
 		t.Errorf("INV-20 a job ends with its effect: %v", left)
 	}
+}
+
+// arm arms the point of a crash in all processes of the installation, and returns the file of its hits. A start that only
+// arms a point would need more time than the crash.
+func (h *installation) arm(c crash) (hits string) {
+	h.t.Helper()
+	h.armed++
+	hits = h.path(fmt.Sprintf("hits-%d", h.armed))
+	must(h.t, durable.Write(h.path("failpoint"), fmt.Appendf(nil, "%s:%d %s\n", c.point, c.hit, hits), 0o600))
+	return hits
 }
 
 // fires waits until the point has killed.
@@ -295,6 +300,7 @@ func scenario(t *testing.T, h *installation) {
 func watch(t *testing.T, h *installation) (stop func()) {
 	t.Helper()
 	quit, over := make(chan struct{}), make(chan struct{})
+	nodes := check.Watcher{Agents: h.agents()}
 	go func() {
 		defer close(over)
 		for {
@@ -303,7 +309,7 @@ func watch(t *testing.T, h *installation) (stop func()) {
 				return
 			case <-time.After(2 * time.Millisecond):
 			}
-			found, err := check.Unjournalled(h.agents())
+			found, err := nodes.Unjournalled()
 			if err != nil || len(found) > 0 {
 				t.Errorf("%v %v", found, err)
 				return

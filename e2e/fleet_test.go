@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaas/e2e/check"
 )
@@ -39,6 +40,7 @@ func TestFaultyFleet(t *testing.T) {
 			h := newInstallation(t)
 			edit(t, filepath.Join(h.repo, "environments", "dev", c.file), c.from, c.to)
 			commit(t, h.repo, "broken")
+			h.prepare()
 			golden := filepath.Join("testdata", "faulty", strings.ReplaceAll(rule, " ", "_")+".golden")
 			got := h.cli("up", "--headless", "--listen", "127.0.0.1:0", "--node-listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--issuer-listen", "127.0.0.1:0", "--payments-listen", "127.0.0.1:0", "--mail-listen", "127.0.0.1:0", "--data-dir", h.data())
 			if got.code != 1 || !regexp.MustCompile(c.at).MatchString(got.err) || !strings.Contains(got.err, "nothing was started") {
@@ -72,6 +74,7 @@ func TestBrokenFileKeepsLastGoodRevision(t *testing.T) {
 
 	edit(t, file, `sku: "t4", gpus: 4`, `sku: "t4", gpus: "four"`)
 	until(t, patience, "healthz names the place", func() error {
+		time.Sleep(commandPause)
 		if s := source(t, h); !regexp.MustCompile(`nodes\.cue:\d+:\d+`).MatchString(s) {
 			return fmt.Errorf("the source reports %q", s)
 		}
@@ -84,6 +87,7 @@ func TestBrokenFileKeepsLastGoodRevision(t *testing.T) {
 
 	must(t, os.WriteFile(file, []byte(strings.Replace(string(good), `metadata: name: "gpu-t4-01"`, `metadata: {name: "gpu-t4-01", labels: {mended: "yes"}}`, 1)), 0o644))
 	until(t, patience, "it follows again", func() error {
+		time.Sleep(commandPause)
 		if s := source(t, h); s != "" {
 			return fmt.Errorf("the source reports %q", s)
 		}

@@ -33,6 +33,8 @@ type installation struct {
 	repo string // the checkout that up runs in
 	args []string
 	temp string // TMPDIR of its processes; empty: the test's
+	// empty: the first start creates the database. Otherwise it has a copy of a migrated one.
+	empty bool
 
 	terminals string // address of the websockets, if it is not that of the API
 
@@ -42,6 +44,7 @@ type installation struct {
 	// The time of the last start of up, and of the start before it.
 	since, before time.Time
 	names         int
+	armed         int // failpoints so far
 }
 
 // newInstallation prepares an installation without starting it. It is removed with the test, however the
@@ -130,7 +133,8 @@ func (h *installation) begin(env ...string) {
 		"--data-dir", h.data(), "--ready-file", h.path("ready"),
 	}, h.args...)
 	h.up = exec.Command(filepath.Join(bins, "gpuaas"), args...)
-	h.up.Dir, h.up.Env, h.up.Stdout, h.up.Stderr = h.repo, h.own(env...), out, out
+	h.prepare()
+	h.up.Dir, h.up.Env, h.up.Stdout, h.up.Stderr = h.repo, h.own(append(env, "GPUAAS_FAILPOINT_FILE="+h.path("failpoint"))...), out, out
 	h.ended = launch(h.t, h.up)
 }
 
@@ -178,8 +182,12 @@ func (h *installation) answers() bool {
 	return false
 }
 
-// pollEvery is the time between two checks for an effect of a process.
-const pollEvery = 10 * time.Millisecond
+// pollEvery is the time between two checks for an effect of a process. A check that starts a program pauses longer, because
+// the program needs more CPU time than the installation that it asks.
+const (
+	pollEvery    = 10 * time.Millisecond
+	commandPause = 200 * time.Millisecond
+)
 
 func (h *installation) over() bool {
 	select {
@@ -298,7 +306,7 @@ func (h *installation) converges(t testing.TB, within time.Duration, e check.Exp
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	found, err := check.Await(ctx, 5*pollEvery, func() ([]check.Finding, error) {
+	found, err := check.Await(ctx, 20*pollEvery, func() ([]check.Finding, error) {
 		h.revive()
 		return h.findings(e)
 	})

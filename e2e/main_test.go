@@ -31,7 +31,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	build := exec.Command("go", "build", "-tags", "nomsgpack,failpoint", "-o", dir+string(filepath.Separator),
+	build := exec.Command("go", "build", "-tags", "nomsgpack,failpoint", "-ldflags=-s -w", "-o", dir+string(filepath.Separator),
 		"github.com/gpuaas/gpuaas/cmd/gpuaas", "github.com/gpuaas/gpuaas/cmd/gpuaas-agent", "github.com/gpuaas/gpuaas/e2e/natsd")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stderr = os.Stderr

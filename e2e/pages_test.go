@@ -24,6 +24,7 @@ import (
 // space, and with anything for "…". A block after <!-- file: PATH --> is that file. A comment that begins
 // with <!-- run is run, too, but readers of the page do not see it.
 func TestPages(t *testing.T) {
+	t.Parallel()
 	pages, err := filepath.Glob("../docs/*/*.md")
 	must(t, err)
 	ran := 0
@@ -36,6 +37,7 @@ func TestPages(t *testing.T) {
 		}
 		ran++
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".md"), func(t *testing.T) {
+			t.Parallel()
 			h := newInstallation(t)
 			h.start()
 			runSteps(t, h, steps)
@@ -140,7 +142,7 @@ var readOnly = regexp.MustCompile(`^gpuaas( --profile \S+)? (get|describe|drift|
 // does runs one step and returns its fault, or "".
 func (h *installation) does(t *testing.T, s pageStep) (why string) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(20 * pollEvery) {
+	for began := time.Now(); ; time.Sleep(commandPause) {
 		out, code := h.shell(t, s.command)
 		if why = differs(s.shown, out, code); why == "" || !readOnly.MatchString(s.command) || time.Since(began) > pagePatience {
 			return why

@@ -60,7 +60,7 @@ func TestStoredFilesRunNothingInOurOrigin(t *testing.T) {
 		if r := h.cli("storage", "cp", h.path(name), ":"+name); r.code != 0 {
 			t.Fatalf("%s: %d %s", name, r.code, r.err)
 		}
-		h.declare(t, name, mediaTypes[name])
+		h.retype(t, name, mediaTypes[name])
 		var signed struct{ URL string }
 		status, err := h.call("POST", "/api/v1/storage/sign", "sign-"+name, map[string]any{"path": name, "method": "GET"}, &signed)
 		if err != nil || status != 200 {
@@ -88,8 +88,8 @@ func TestStoredFilesRunNothingInOurOrigin(t *testing.T) {
 	}
 }
 
-// declare sets the media type of a file, as an upload in parts or an S3 tool can.
-func (h *installation) declare(t *testing.T, name, mediaType string) {
+// retype sets the media type of a file, as an upload in parts or an S3 tool can.
+func (h *installation) retype(t *testing.T, name, mediaType string) {
 	t.Helper()
 	db, err := h.sql(t.Context())
 	must(t, err)

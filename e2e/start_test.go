@@ -72,6 +72,7 @@ func TestANodeThatIsDeclaredLaterIsStarted(t *testing.T) {
 func TestCtrlCKeepsData(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t, "--agents=processes")
+	h.empty = true
 	h.start()
 	kept := h.create(t, "h100-sxm", 4)
 	h.becomes(t, kept, "active")

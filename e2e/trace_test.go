@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
 
 // TestTrace checks that timelines of a running installation are complete: of an allocation from the request
@@ -22,7 +23,10 @@ func TestTrace(t *testing.T) {
 		// The development fleet enrols each declared node by a token; that request is audited.
 		"node/gpu-t4-01": {"desired", "plan", "job", "observed", "request"},
 	} {
-		until(t, patience, thing+" has a timeline", func() error { return h.hasStages(thing, want) })
+		until(t, patience, thing+" has a timeline", func() error {
+			time.Sleep(commandPause)
+			return h.hasStages(thing, want)
+		})
 	}
 	h.release(t, a)
 	h.becomes(t, a, "released")

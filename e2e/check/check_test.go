@@ -86,6 +86,31 @@ func TestUnjournalledReadsWhatAnAgentWrites(t *testing.T) {
 	}
 }
 
+// TestWatcherReadsWhatHasChanged checks that a Watcher finds what an unwatched read finds after each change, also after it has
+// read the same files many times.
+func TestWatcherReadsWhatHasChanged(t *testing.T) {
+	t.Parallel()
+
+	dir := agents(t, journal.Entry{Envelope: protocol.Envelope{Type: protocol.ProvisionUser, Params: []byte(`{"user":"u1"}`)}})
+	w := check.Watcher{Agents: dir}
+	for i, login := range []string{"u1", "u2", "u1", "u2"} {
+		must(t, sim.Edit(sim.Path(filepath.Join(dir, "gpu-t4-01")), func(h *sim.Host) error {
+			h.Accounts = map[string]*sim.Account{login: {UID: 200001}}
+			return nil
+		}))
+		for range 2 {
+			if found, err := w.Unjournalled(); err != nil || len(found) != i%2 {
+				t.Errorf("%s: %v, %v", login, found, err)
+			}
+			time.Sleep(100 * time.Millisecond) // the files are old now
+		}
+	}
+	must(t, os.RemoveAll(filepath.Join(dir, "gpu-t4-01", "journal")))
+	if found, err := w.Unjournalled(); err != nil || len(found) != 1 {
+		t.Errorf("without a journal: %v, %v", found, err)
+	}
+}
+
 // TestBlindChecksFailAtOnce checks that a check that cannot read its data returns ErrBlind without
 // waiting for a time limit.
 func TestBlindChecksFailAtOnce(t *testing.T) {

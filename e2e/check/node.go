@@ -3,7 +3,9 @@ package check
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/gpuaas/gpuaas/agent/gpu/sim"
 	"github.com/gpuaas/gpuaas/agent/journal"
@@ -87,29 +89,88 @@ func leftovers(h *sim.Host, live map[string]bool) (found []Finding) {
 // because the agent writes a task to the journal before it acts. The node is therefore read before
 // the journal: a task that starts between both reads is not a finding.
 func Unjournalled(agents string) (found []Finding, err error) {
-	dirs, err := nodeDirs(agents)
+	return (&Watcher{Agents: agents}).Unjournalled()
+}
+
+// Watcher repeats the checks that are true at every instant. It reads a node again only after a change: the files of a node
+// that does nothing would otherwise need more CPU time than the installation.
+type Watcher struct {
+	Agents string
+
+	checked map[string]state // by the directory of the node, without a finding
+}
+
+// Unjournalled is the function of that name.
+func (w *Watcher) Unjournalled() (found []Finding, err error) {
+	dirs, err := nodeDirs(w.Agents)
 	if err != nil {
 		return nil, err
 	}
 	for _, dir := range dirs {
-		h, err := sim.Read(sim.Path(dir))
-		if err != nil || len(h.Accounts) == 0 {
-			continue // not created yet, or without accounts
+		before := stateOf(dir)
+		old := before.isOld()
+		if last, known := w.checked[dir]; known && before == last {
+			continue
 		}
-		records, err := journalOf(dir)
+		list, err := unjournalled(dir)
 		if err != nil {
 			return nil, err
 		}
-		known := map[string]bool{}
-		for _, r := range records {
-			for _, t := range r.Tasks {
-				known[userOf(t.Envelope)] = true
+		found = append(found, list...)
+		if len(list) == 0 && old {
+			if w.checked == nil {
+				w.checked = map[string]state{}
 			}
+			w.checked[dir] = before
 		}
-		for name := range h.Accounts {
-			if !known[name] {
-				found = append(found, Finding{"INV-43 journalled before it is acted on", h.Hostname + ": account " + name + " is in no journal"})
-			}
+	}
+	return found, nil
+}
+
+// state identifies the contents of a node's state and of its journal, which are written by renames.
+type state struct{ node, journal time.Time }
+
+func stateOf(dir string) state {
+	return state{changed(sim.Path(dir)), changed(filepath.Join(dir, "journal"))}
+}
+
+// changed returns the time of the last change of a file or of the entries of a folder, and zero without it.
+func changed(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// clockTick is longer than the steps in which file systems count time. A second change in one step is not visible.
+const clockTick = 50 * time.Millisecond
+
+func (s state) isOld() bool {
+	return time.Since(s.node) > clockTick && time.Since(s.journal) > clockTick
+}
+
+func unjournalled(dir string) (found []Finding, err error) {
+	h, err := sim.Read(sim.Path(dir))
+	if err != nil {
+		return nil, nil //nolint:nilerr // not created yet
+	}
+	if len(h.Accounts) == 0 {
+		return nil, nil
+	}
+	records, err := journalOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, r := range records {
+		for _, t := range r.Tasks {
+			known[userOf(t.Envelope)] = true
+		}
+	}
+	for name := range h.Accounts {
+		if !known[name] {
+			found = append(found, Finding{"INV-43 journalled before it is acted on", h.Hostname + ": account " + name + " is in no journal"})
 		}
 	}
 	return found, nil

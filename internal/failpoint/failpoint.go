@@ -1,12 +1,15 @@
-// Package failpoint marks the points at which tests kill the process. A point costs one atomic load
-// until it is armed.
+// Package failpoint marks the points at which tests kill the process. A point costs nothing in a binary of a release.
 //
 // GPUAAS_FAILPOINT=name[:n] sends SIGKILL to the process at the n-th hit of name (the first by
 // default). Nothing is flushed and no deferred call runs, as in a crash. GPUAAS_FAILPOINT_LOG names
 // a file to which the hit is appended, so that a test can assert that the point was reached; a
 // point that the file already contains does not kill again. GPUAAS_FAILPOINT_GATE names a file:
-// hits count only after it exists, so that a start can be excluded. All of this works only in a
-// binary built with -tags failpoint.
+// hits count only after it exists, so that a start can be excluded.
+//
+// GPUAAS_FAILPOINT_FILE names a file with "name[:n] log", which a test can write while the process runs: a point for each crash,
+// without a start that only arms it. A new content starts the count again.
+//
+// All of this works only in a binary built with -tags failpoint.
 package failpoint
 
 // Points lists every failpoint of the product. A test compares it with the calls in the code.

@@ -7,32 +7,61 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"syscall"
 )
 
+// charge is an armed point: the process ends at the n-th hit of name, which it appends to the file log.
+type charge struct {
+	name string
+	n    int
+	log  string
+}
+
 var (
-	armed, after = parse(os.Getenv("GPUAAS_FAILPOINT"))
-	logFile      = os.Getenv("GPUAAS_FAILPOINT_LOG")
-	gate         = os.Getenv("GPUAAS_FAILPOINT_GATE")
-	hits         atomic.Int64
+	gate = os.Getenv("GPUAAS_FAILPOINT_GATE")
+	file = os.Getenv("GPUAAS_FAILPOINT_FILE")
+
+	mu    sync.Mutex // locked in Hit
+	armed = parse(os.Getenv("GPUAAS_FAILPOINT"), os.Getenv("GPUAAS_FAILPOINT_LOG"))
+	text  string // of the file, when armed was read from it
+	hits  int    // of armed
 )
 
-func parse(s string) (name string, n int64) {
-	name, count, _ := strings.Cut(s, ":")
-	if n, err := strconv.ParseInt(count, 10, 64); err == nil {
-		return name, n
+func parse(point, log string) charge {
+	name, count, _ := strings.Cut(point, ":")
+	if n, err := strconv.Atoi(count); err == nil {
+		return charge{name, n, log}
 	}
-	return name, 1
+	return charge{name, 1, log}
 }
 
 // Hit ends the process when name is armed and this is the hit it was armed for.
 func Hit(name string) {
-	if armed == "" || name != armed || !open() || hits.Add(1) != after || !note(name) {
+	mu.Lock()
+	defer mu.Unlock()
+	arm()
+	if armed.name == "" || name != armed.name || !open() {
+		return
+	}
+	if hits++; hits != armed.n || !armed.note() {
 		return
 	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {} // the signal is on its way; nothing after the point may run
+}
+
+// arm reads the file. Another content is another point, whose hits count from now on.
+func arm() {
+	if file == "" {
+		return
+	}
+	now, err := os.ReadFile(file)
+	if err != nil || string(now) == text {
+		return
+	}
+	point, log, _ := strings.Cut(strings.TrimSpace(string(now)), " ")
+	text, armed, hits = string(now), parse(point, log), 0
 }
 
 func open() bool {
@@ -45,15 +74,15 @@ func open() bool {
 
 // note records the hit. A recorded point does not kill again: a supervisor restarts a killed
 // process with the same environment, and the kill would be repeated for ever.
-func note(name string) (first bool) {
-	if logFile == "" {
+func (c charge) note() (first bool) {
+	if c.log == "" {
 		return true
 	}
-	line := []byte(name + "\n")
-	if text, err := os.ReadFile(logFile); err == nil && bytes.Contains(text, line) {
+	line := []byte(c.name + "\n")
+	if text, err := os.ReadFile(c.log); err == nil && bytes.Contains(text, line) {
 		return false
 	}
-	f, err := os.OpenFile(logFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(c.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return true
 	}
