@@ -211,6 +211,7 @@ func (h *installation) sleeps(t *testing.T, a allocation) (client func() string)
 func TestKilledUnderTerminals(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t, "--agents=processes")
+	h.unlimited(t)
 	h.start()
 	var all []allocation
 	for range 3 { // an allocation has at most eight sessions

@@ -22,6 +22,7 @@ import (
 func TestTheAPIKilledUnderTerminals(t *testing.T) {
 	t.Parallel()
 	h := newInstallation(t, "--agents=processes")
+	h.unlimited(t)
 	h.start() // makes tenant, keys, certificates and nodes
 	var all []allocation
 	for range 3 {

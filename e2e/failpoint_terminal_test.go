@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,21 +43,41 @@ func isEnded(_ *testing.T, h *installation, _ allocation, s openedSession) {
 	_, _ = h.call(http.MethodDelete, "/api/v1/terminal-sessions/"+s.id.String(), "", nil, nil)
 }
 
+// installationsOfTerminals share the failpoints of terminals. After each kill a test waits half a minute for rows to expire.
+const installationsOfTerminals = 2
+
 // TestEveryFailpointUnderTerminals kills the server at each failpoint of terminals under twenty sessions. A minute after the next
 // start, no session, valid token or request for a stream remains, and sessions open.
 func TestEveryFailpointUnderTerminals(t *testing.T) {
 	t.Parallel()
-	h := newInstallation(t, "--agents=processes")
-	edit(t, h.path("repo/environments/dev/policies.cue"), "policies: [", "policies: [\n\t_policy & {\n\t\tmetadata: name: \"token\"\n\t\tspec: {key: \"terminal.token_ttl_seconds\", value: 30}\n\t},")
-	commit(t, h.repo, "tokens of 30 seconds")
-	points := 0
-	var all []allocation
-	for _, point := range failpoint.Points {
-		hit := terminalHits[point]
-		if !strings.HasPrefix(point, "terminal.") || !strings.Contains(point, os.Getenv("E2E_POINT")) {
-			continue
+	only := os.Getenv("E2E_POINT")
+	points := slices.DeleteFunc(slices.Clone(failpoint.Points), func(p string) bool {
+		return !strings.HasPrefix(p, "terminal.") || !strings.Contains(p, only)
+	})
+	for _, p := range points {
+		if terminalHits[p] == nil {
+			t.Fatalf("nothing here hits %s", p)
 		}
-		points++
+	}
+	if len(points) == 0 || len(terminalHits) != len(points) && only == "" {
+		t.Fatalf("%d failpoints, %d of them are hit here", len(points), len(terminalHits))
+	}
+	for part := range slices.Chunk(points, (len(points)+installationsOfTerminals-1)/installationsOfTerminals) {
+		t.Run("from "+part[0], func(t *testing.T) {
+			t.Parallel()
+			killedUnderTerminals(t, part)
+		})
+	}
+}
+
+// killedUnderTerminals kills one installation at each point.
+func killedUnderTerminals(t *testing.T, points []string) {
+	t.Helper()
+	h := newInstallation(t, "--agents=processes")
+	h.declare(t, "token", "terminal.token_ttl_seconds", 30)
+	h.unlimited(t)
+	var all []allocation
+	for _, point := range points {
 		gate, hits := h.path(point+".gate"), h.path(point+".hits")
 		h.start("GPUAAS_FAILPOINT="+point, "GPUAAS_FAILPOINT_LOG="+hits, "GPUAAS_FAILPOINT_GATE="+gate)
 		for len(all) < 3 { // an allocation has at most eight sessions
@@ -67,7 +88,7 @@ func TestEveryFailpointUnderTerminals(t *testing.T) {
 		h.noRows(t, "the kill before "+point)
 		sessions := h.enterAll(t, all, 20)
 		must(t, os.WriteFile(gate, nil, 0o600))
-		hit(t, h, all[2], sessions[0])
+		terminalHits[point](t, h, all[2], sessions[0])
 		if !until(t, patience, point+" kills", func() error {
 			if text, err := os.ReadFile(hits); err != nil || string(text) != point+"\n" || !h.over() {
 				return errors.Join(err, errors.New("the hits are: "+string(text)))
@@ -82,9 +103,6 @@ func TestEveryFailpointUnderTerminals(t *testing.T) {
 	h.noRows(t, "the last kill")
 	leave(t, h.enterAll(t, all, 4))
 	h.noRows(t, "the last sessions")
-	if points == 0 || len(terminalHits) != points && os.Getenv("E2E_POINT") == "" {
-		t.Errorf("%d failpoints, %d of them are hit here", points, len(terminalHits))
-	}
 	if n := queryOne[int](t, h, `SELECT count(*) FROM terminal_sessions s WHERE NOT EXISTS (SELECT FROM audit_logs a WHERE a.action = 'terminal.end' AND a.target_urn LIKE '%' || s.id)`); n != 0 {
 		t.Errorf("%d sessions have ended without an audit row", n)
 	}
