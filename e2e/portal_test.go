@@ -24,9 +24,9 @@ func (b *browser) accessible(screen string) {
 	must(b.t, err)
 	script, err := io.ReadAll(r)
 	must(b.t, err)
+	b.script(string(script)+"; return null", nil)
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefers(scheme)
-		b.script(string(script)+"; return null", nil)
 		var found []string
 		b.must("POST", "/execute/async", map[string]any{"args": []any{}, "script": `
 			const done = arguments[0];
