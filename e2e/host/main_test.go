@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/gpuaas/gpuaas/e2e/rig"
@@ -34,6 +35,9 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
+// building is locked while a test builds a program. The others wait, because a link needs ten seconds of both cores.
+var building sync.Mutex
+
 // binary builds a program of this module once. If GPUAAS_E2E_BIN is set, that folder already
 // contains the programs.
 func binary(t testing.TB, name string) string {
@@ -41,6 +45,8 @@ func binary(t testing.TB, name string) string {
 	if dir := os.Getenv("GPUAAS_E2E_BIN"); dir != "" {
 		return filepath.Join(dir, name)
 	}
+	building.Lock()
+	defer building.Unlock()
 	path := filepath.Join(bins, name)
 	if _, err := os.Stat(path); err != nil {
 		must(t, rig.Build(path, "github.com/gpuaas/gpuaas/cmd/"+name))

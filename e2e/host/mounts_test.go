@@ -14,10 +14,7 @@ import (
 func (s *scenario) mount(mounts ...map[string]string) (a allocation) {
 	s.t.Helper()
 	s.made++
-	within(s.t, patience, "slots are for sale", func() error {
-		time.Sleep(time.Second) // the rate of requests has a limit
-		return s.call("default", "POST", "/api/v1/allocations", map[string]any{"sku": "l40s", "gpus": 1, "name": fmt.Sprintf("story-%d", s.made), "mounts": mounts}, &a)
-	})
+	s.sold(map[string]any{"sku": "l40s", "gpus": 1, "name": fmt.Sprintf("story-%d", s.made), "mounts": mounts}, &a)
 	s.becomes(a, "active")
 	a, err := s.now(a)
 	must(s.t, err)

@@ -74,11 +74,20 @@ func (s *scenario) create(gpus int) allocation {
 			s.t.Logf("the node:\n%s\n%s", s.cli("default-admin", "describe", "node/"+s.name), s.host.Sh(s.t, "gpuaas-agent status 2>&1; journalctl --no-pager -n 40 -u 'gpuaas-agent*' 2>&1"))
 		}
 	}()
-	within(s.t, patience, "slots are for sale", func() error {
-		time.Sleep(time.Second) // the rate of requests has a limit
-		return s.call("default", "POST", "/api/v1/allocations", map[string]any{"sku": "l40s", "gpus": gpus, "name": fmt.Sprintf("story-%d", s.made)}, &a)
-	})
+	s.sold(map[string]any{"sku": "l40s", "gpus": gpus, "name": fmt.Sprintf("story-%d", s.made)}, &a)
 	return a
+}
+
+// sold repeats a request until its slots are for sale.
+func (s *scenario) sold(request map[string]any, a *allocation) {
+	s.t.Helper()
+	within(s.t, patience, "slots are for sale", func() error {
+		err := s.call("default", "POST", "/api/v1/allocations", request, a)
+		if err != nil {
+			time.Sleep(time.Second) // the rate of requests has a limit
+		}
+		return err
+	})
 }
 
 func (s *scenario) release(a allocation) {

@@ -97,7 +97,7 @@ func doubles() (string, error) {
 
 // Build compiles a program of this module for a container.
 func Build(path, pkg string, flags ...string) error {
-	args := append(append([]string{"build", "-tags", "nomsgpack"}, flags...), "-o", path, pkg)
+	args := append(append([]string{"build", "-tags", "nomsgpack", "-ldflags=-s -w"}, flags...), "-o", path, pkg)
 	cmd := exec.Command("go", args...) //nolint:gosec,noctx // the compiler
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
