@@ -123,7 +123,7 @@ test-real: ## Test with the real counterparts, and print which were reached
 	@MAKE='$(MAKE)' scripts/test-real.sh
 
 # A test that fails is run once more by itself, after its list: FLAKY names one that passes then.
-# Most of these tests wait for processes, so more of them run than there are cores. The packages begin in this order, two
+# Most of these tests wait for processes, so more of them run than there are cores. The packages begin in this sequence, two
 # at a time: the longest first, so that none runs alone at the end.
 E2E := bin/testline -ends -again
 E2E_FLAGS := -count=1 -timeout 20m -p 2 -parallel 4 -tags 'e2e $(TAGS)'

@@ -183,7 +183,7 @@ func (h *installation) answers() bool {
 }
 
 // pollEvery is the time between two checks for an effect of a process. A check that starts a program pauses longer, because
-// the program needs more CPU time than the installation that it asks.
+// the program needs more CPU time than what it reads.
 const (
 	pollEvery    = 10 * time.Millisecond
 	commandPause = 200 * time.Millisecond
