@@ -47,8 +47,8 @@ func attacks() []attack {
 
 // TestINV72AHostileTenant gives a node two tenants. While one of them attacks, the session of the other continues and
 // new ones start, reports stay complete, a third allocation is provisioned and released, no meter is paused, and no
-// GPU becomes unhealthy. At the end everything of the hostile one is removed. It runs before the other tests: beside them, an
-// attack would disturb its neighbours more than the same attack on a node of its own.
+// GPU becomes unhealthy. At the end everything of the hostile one is removed. It runs before the other tests, because
+// their nodes use the CPUs of this computer, too.
 func TestINV72AHostileTenant(t *testing.T) {
 	s := begin(t)
 	tool := t.TempDir() + "/hostile"
