@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -102,8 +103,9 @@ func MountDifferences(s State, o protocol.AllocationParams) (found []string) {
 		if o.Storage == nil || !slices.Contains(o.Storage.Mounts, m.Mount) {
 			found = append(found, fmt.Sprintf("storage: %s of %s is mounted, expected not", m.At, o.User))
 		}
-		if weight := o.Limits.CPUWeight; weight != 0 && m.CPUWeight != weight {
-			found = append(found, fmt.Sprintf("storage: the CPU weight of %s of %s is %d, expected %d", m.At, o.User, m.CPUWeight, weight))
+		const fair = 100 // of systemd
+		if have, want := cmp.Or(m.CPUWeight, fair), cmp.Or(o.Limits.CPUWeight, fair); have != want {
+			found = append(found, fmt.Sprintf("storage: the CPU weight of %s of %s is %d, expected %d", m.At, o.User, have, want))
 		}
 	}
 	return found

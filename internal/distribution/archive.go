@@ -74,7 +74,7 @@ func programsOf(dir fs.FS, name string, use func(program string, content io.Read
 		const executable = 0o100
 		switch {
 		case h.Typeflag != tar.TypeReg || h.Size > longestMember:
-			return fmt.Errorf("%s: %q is no file of a version", name, h.Name)
+			return fmt.Errorf("%s: %q is not a file of a version", name, h.Name)
 		case h.Mode&executable == 0:
 			continue
 		}

@@ -60,8 +60,8 @@ func parseSums(text []byte) (Digests, error) {
 	if err := lines.Err(); err != nil {
 		return nil, err
 	}
-	if len(d) == 0 || !bytes.HasSuffix(text, []byte("\n")) {
-		return nil, errors.New("it is empty, or ends within a line")
+	if len(d) == 0 || !bytes.HasSuffix(text, []byte("\n")) || bytes.Contains(text, []byte("\r")) {
+		return nil, errors.New("it is empty, ends within a line, or has other ends of lines")
 	}
 	return d, nil
 }
@@ -88,11 +88,11 @@ func DigestsOf(dir fs.FS) (Digests, error) {
 	}
 	d := Digests{}
 	for _, e := range entries {
-		switch {
-		case e.Name() == Sums || e.Name() == Provenance:
+		if !e.Type().IsRegular() || !fileName.MatchString(e.Name()) {
+			return nil, fmt.Errorf("%q is not a file of a version", e.Name())
+		}
+		if e.Name() == Sums || e.Name() == Provenance {
 			continue
-		case !e.Type().IsRegular() || !fileName.MatchString(e.Name()):
-			return nil, fmt.Errorf("%q is no file of a version", e.Name())
 		}
 		if d[e.Name()], err = digestOf(dir, e.Name()); err != nil {
 			return nil, err
@@ -116,12 +116,12 @@ func readBounded(dir fs.FS, name string) ([]byte, error) {
 	return text, err
 }
 
-// platformOf returns the platform in the name of an archive, such as linux_amd64.
-func platformOf(name string) (platform string, isArchive bool) {
+// platformOf returns the system and the architecture in the name of an archive.
+func platformOf(name string) (system, architecture string, isArchive bool) {
 	base, found := strings.CutSuffix(name, archiveSuffix)
 	parts := strings.Split(base, "_")
 	if !found || len(parts) < 3 { //nolint:mnd // product, version, system and architecture
-		return "", false
+		return "", "", false
 	}
-	return strings.Join(parts[len(parts)-2:], "_"), true
+	return parts[len(parts)-2], parts[len(parts)-1], true
 }

@@ -5,8 +5,10 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
+	"io/fs"
 	"maps"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -54,7 +56,7 @@ func seal(t *testing.T, dir fstest.MapFS, key ed25519.PrivateKey, commit string)
 	t.Helper()
 	files, err := distribution.DigestsOf(dir)
 	must(t, err)
-	signed, err := distribution.Sign(key, distribution.Build{Version: "v1.2.3", Revision: commit, Go: "go1.26.8", Builder: "a test"}, files)
+	signed, err := distribution.Sign(key, distribution.Build{Version: "v1.2.3", Revision: commit, Go: runtime.Version(), Builder: "a test"}, files)
 	must(t, err)
 	dir[distribution.Sums], dir[distribution.Provenance] = &fstest.MapFile{Data: files.Encode()}, &fstest.MapFile{Data: signed}
 }
@@ -84,7 +86,12 @@ func TestChangesOfAVersionAreNamed(t *testing.T) {
 		"a byte of an archive": {func(d fstest.MapFS) { flip(d, archive, 5000) }, archive + " is not the file"},
 		"a missing file":       {func(d fstest.MapFS) { delete(d, "openapi.yaml") }, "openapi.yaml is missing: SHA256SUMS lists it"},
 		"one more file":        {func(d fstest.MapFS) { d["install.sh"] = &fstest.MapFile{Data: []byte("x")} }, "install.sh is not in SHA256SUMS"},
-		"a folder":             {func(d fstest.MapFS) { d["more/x"] = &fstest.MapFile{} }, `"more" is no file of a version`},
+		"a link as checksums":  {func(d fstest.MapFS) { d[distribution.Sums].Mode = fs.ModeSymlink }, `"SHA256SUMS" is not a file of a version`},
+		"lines of another kind": {func(d fstest.MapFS) {
+			d[distribution.Sums].Data = bytes.ReplaceAll(d[distribution.Sums].Data, []byte("\n"), []byte("\r\n"))
+		}, "other ends of lines"},
+		"an archive of another": {func(d fstest.MapFS) { other(t, d, key) }, "gpuaas_v1.2.2_linux_amd64.tar.gz is not an archive of v1.2.3"},
+		"a folder":              {func(d fstest.MapFS) { d["more/x"] = &fstest.MapFile{} }, `"more" is not a file of a version`},
 		"two files swapped": {func(d fstest.MapFS) {
 			d["openapi.yaml"], d[distribution.SBOMName(archive)] = d[distribution.SBOMName(archive)], d["openapi.yaml"]
 		}, "openapi.yaml is not the file"},
@@ -141,6 +148,14 @@ func twice(t *testing.T, d fstest.MapFS) {
 func again(d fstest.MapFS) {
 	text := string(d[distribution.Provenance].Data)
 	d[distribution.Provenance].Data = []byte(strings.Replace(text, "{", `{"payloadType":"x",`, 1))
+}
+
+// other adds an archive of another version, and signs the folder again.
+func other(t *testing.T, d fstest.MapFS, key ed25519.PrivateKey) {
+	t.Helper()
+	const older = "gpuaas_v1.2.2_linux_amd64.tar.gz"
+	d[older], d[distribution.SBOMName(older)] = d[archive], d[distribution.SBOMName(archive)]
+	seal(t, d, key, "")
 }
 
 // sbom replaces the bill of materials by an empty one, and signs the folder again.

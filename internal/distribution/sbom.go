@@ -102,8 +102,8 @@ func EncodeSBOM(version string, components []Component) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// listed returns the Go modules that the bill of materials of an archive lists.
-func listed(dir fs.FS, name string) (map[string]string, error) {
+// componentsOf returns the components in a bill of materials with their digests, by package URL.
+func componentsOf(dir fs.FS, name string) (map[string]string, error) {
 	text, err := readBounded(dir, name)
 	if err != nil {
 		return nil, err

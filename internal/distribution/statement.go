@@ -162,11 +162,11 @@ func ParsePublicKey(text []byte) (ed25519.PublicKey, error) {
 	if block == nil {
 		return nil, errors.New("no PEM block")
 	}
-	any, err := x509.ParsePKIXPublicKey(block.Bytes)
+	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
 	if err != nil {
 		return nil, err
 	}
-	key, ok := any.(ed25519.PublicKey)
+	key, ok := parsed.(ed25519.PublicKey)
 	if !ok {
 		return nil, errors.New("the key is not of Ed25519")
 	}
@@ -179,11 +179,11 @@ func ParsePrivateKey(text []byte) (ed25519.PrivateKey, error) {
 	if block == nil {
 		return nil, errors.New("no PEM block")
 	}
-	any, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
 		return nil, err
 	}
-	key, ok := any.(ed25519.PrivateKey)
+	key, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
 		return nil, errors.New("the key is not of Ed25519")
 	}

@@ -16,6 +16,7 @@ type Verified struct {
 	Version  string   `json:"version"`
 	Revision string   `json:"revision"`
 	Builder  string   `json:"builder"`
+	Go       string   `json:"go"` // version of the compiler
 	KeyID    string   `json:"key_id"`
 	Files    []string `json:"files"`
 }
@@ -23,7 +24,7 @@ type Verified struct {
 // Verify compares a folder with its checksums, these with the signed statement, and the programs in the archives with their
 // bills of materials. The error names every file that differs.
 func Verify(dir fs.FS, key ed25519.PublicKey) (v Verified, err error) {
-	have, err := DigestsOf(dir)
+	observed, err := DigestsOf(dir)
 	if err != nil {
 		return v, err
 	}
@@ -31,11 +32,11 @@ func Verify(dir fs.FS, key ed25519.PublicKey) (v Verified, err error) {
 	if err != nil {
 		return v, err
 	}
-	want, err := parseSums(text)
+	listed, err := parseSums(text)
 	if err != nil {
 		return v, fmt.Errorf("%s: %w", Sums, err)
 	}
-	if err := differences(have, want, Sums); err != nil {
+	if err := differences(observed, listed, Sums); err != nil {
 		return v, err
 	}
 	if text, err = readBounded(dir, Provenance); err != nil {
@@ -52,29 +53,30 @@ func Verify(dir fs.FS, key ed25519.PublicKey) (v Verified, err error) {
 		}
 		stated[one.Name] = one.Digest["sha256"]
 	}
-	if err := differences(have, stated, Provenance); err != nil {
+	if err := differences(observed, stated, Provenance); err != nil {
 		return v, err
 	}
 	v = Verified{
 		Version: s.Predicate.BuildDefinition.ExternalParameters["version"], Revision: s.Predicate.BuildDefinition.ExternalParameters["revision"],
-		Builder: s.Predicate.RunDetails.Builder.ID, KeyID: KeyID(key), Files: slices.Sorted(maps.Keys(have)),
+		Builder: s.Predicate.RunDetails.Builder.ID, KeyID: KeyID(key), Files: slices.Sorted(maps.Keys(observed)),
+		Go: s.Predicate.BuildDefinition.InternalParameters["go"],
 	}
 	return v, archives(dir, v)
 }
 
 // differences lists files that are missing, unknown or changed.
-func differences(have, want Digests, in string) error {
+func differences(observed, listed Digests, in string) error {
 	var all []error
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		switch digest, found := have[name]; {
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		switch digest, found := observed[name]; {
 		case !found:
 			all = append(all, fmt.Errorf("%s is missing: %s lists it", name, in))
-		case digest != want[name]:
+		case digest != listed[name]:
 			all = append(all, fmt.Errorf("%s is not the file that %s lists", name, in))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(have)) {
-		if _, listed := want[name]; !listed {
+	for _, name := range slices.Sorted(maps.Keys(observed)) {
+		if _, found := listed[name]; !found {
 			all = append(all, fmt.Errorf("%s is not in %s", name, in))
 		}
 	}
@@ -85,10 +87,14 @@ func differences(have, want Digests, in string) error {
 func archives(dir fs.FS, v Verified) error {
 	var all []error
 	for _, name := range v.Files {
-		if _, isArchive := platformOf(name); !isArchive {
+		system, architecture, isArchive := platformOf(name)
+		if !isArchive {
 			continue
 		}
-		components, err := listed(dir, SBOMName(name))
+		if name != ArchiveName(v.Version, system, architecture) {
+			return fmt.Errorf("%s is not an archive of %s", name, v.Version)
+		}
+		components, err := componentsOf(dir, SBOMName(name))
 		if err != nil {
 			return err
 		}
@@ -112,6 +118,9 @@ func compareProgram(program []byte, components map[string]string, v Verified) er
 		if integrity, found := components[m.purl()]; !found || integrity != m.Integrity {
 			return fmt.Errorf("it contains %s %s, which its bill of materials does not list", m.Name, m.Version)
 		}
+	}
+	if info.GoVersion != v.Go {
+		return fmt.Errorf("it was built by %s, not by %s", info.GoVersion, v.Go)
 	}
 	commit, changed := "", ""
 	for _, s := range info.Settings {

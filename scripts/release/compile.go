@@ -12,7 +12,7 @@ import (
 func (r *release) compile(p platform, program, to string) error {
 	flags := "-s -w -buildid= -X github.com/gpuaas/gpuaas/internal/version.Version=" + r.version
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=true", "-tags", "nomsgpack", "-ldflags", flags, "-o", to, "./cmd/"+program) //nolint:noctx,gosec // ends with its parent's terminal
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+p.system, "GOARCH="+p.architecture, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOENV=off", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GODEBUG=", "GOOS="+p.system, "GOARCH="+p.architecture, "GOAMD64=v1", "GOARM64=v8.0", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s for %s/%s: %w\n%s", program, p.system, p.architecture, err, out)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/distribution"
 )
 
-// platform is a system and a architecture for which programs are built.
+// platform is a system and an architecture for which programs are built.
 type platform struct {
 	system, architecture string
 	programs             []string
@@ -37,6 +37,7 @@ type release struct {
 	key                   ed25519.PrivateKey
 	only                  string // a platform, for a test of the build
 
+	temp     string // folder of the files until all are verified
 	revision string
 	at       time.Time // of the commit
 }
@@ -72,12 +73,14 @@ func (r *release) run(key string) (err error) {
 	if err := r.checkTree(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(r.out), 0o755); err != nil { //nolint:gosec // results are for everyone
+	if _, err := os.Stat(r.out); err == nil {
+		return fmt.Errorf("%s exists", r.out)
+	}
+	// A folder in the work tree would differ from the commit while programs are built.
+	if r.temp, err = os.MkdirTemp("", "release-"); err != nil {
 		return err
 	}
-	if err := os.Mkdir(r.out, 0o755); err != nil { //nolint:gosec // as above
-		return fmt.Errorf("the folder must be new: %w", err)
-	}
+	defer func() { _ = os.RemoveAll(r.temp) }()
 	for _, p := range platforms {
 		if r.only != "" && r.only != p.system+"_"+p.architecture {
 			continue
@@ -97,6 +100,10 @@ func (r *release) checkTree() (err error) {
 	}
 	if changed != "" {
 		return fmt.Errorf("the work tree differs from its commit:\n%s", changed)
+	}
+	// The compiler stores the tag of the commit in each program, so that a build without it is not equal.
+	if tags, err := command("git", "tag", "--points-at", "HEAD"); err != nil || tags != r.version {
+		return fmt.Errorf("the commit has the tags %q: git tag %s, and fetch the tags in each clone", tags, r.version)
 	}
 	if r.revision, err = command("git", "rev-parse", "HEAD"); err != nil {
 		return err
@@ -195,7 +202,7 @@ func (r *release) build(p platform) error {
 }
 
 func (r *release) write(name string, content []byte) error {
-	return os.WriteFile(filepath.Join(r.out, name), content, 0o644) //nolint:gosec // results are for everyone
+	return os.WriteFile(filepath.Join(r.temp, name), content, 0o644) //nolint:gosec // results are for everyone
 }
 
 // finish writes what describes the other files, and verifies the folder as a user does.
@@ -216,7 +223,7 @@ func (r *release) finish() error {
 			return err
 		}
 	}
-	files, err := distribution.DigestsOf(os.DirFS(r.out))
+	files, err := distribution.DigestsOf(os.DirFS(r.temp))
 	if err != nil {
 		return err
 	}
@@ -228,9 +235,12 @@ func (r *release) finish() error {
 		return err
 	}
 	public, _ := r.key.Public().(ed25519.PublicKey)
-	v, err := distribution.Verify(os.DirFS(r.out), public)
+	v, err := distribution.Verify(os.DirFS(r.temp), public)
 	if err != nil {
 		return fmt.Errorf("the folder that was written is not valid: %w", err)
+	}
+	if err := os.CopyFS(r.out, os.DirFS(r.temp)); err != nil {
+		return err
 	}
 	fmt.Printf("%s of %s, %d files, signed by %s\n", v.Version, v.Revision, len(v.Files), v.KeyID)
 	return nil

@@ -79,7 +79,7 @@ func (m *Mounts) Put(ctx context.Context, name string, uid int, homeGiB int64, c
 	if err := m.Reload(ctx); err != nil {
 		return err
 	}
-	return m.start(ctx, uid, s, changed)
+	return m.start(ctx, uid, changed)
 }
 
 // makeCaches makes the folders of the caches.
@@ -129,16 +129,8 @@ func (m *Mounts) write(uid int, s spec, g storagekey.Grant) (changed []int, err 
 	return changed, nil
 }
 
-// start starts the units that are changed or do not mount. A mount at another place is what a tenant has moved, or has led
-// away by a link.
-func (m *Mounts) start(ctx context.Context, uid int, s spec, changed []int) error {
-	var points []string
-	for _, mount := range s.Storage.Mounts {
-		points = append(points, point(s.Name, mount.At))
-	}
-	if err := m.detach(s.Name, uid, points); err != nil {
-		return err
-	}
+// start starts the units that are changed or do not mount.
+func (m *Mounts) start(ctx context.Context, uid int, changed []int) error {
 	states, err := m.Inspect(ctx)
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,25 +37,26 @@ func (m *Mounts) Remove(ctx context.Context, name string, uid int) (lost int, er
 		m.stop(ctx, uid, units)
 	}
 	// Also without units: an earlier try may have ended after it removed them.
-	lost, err = m.notStored(ctx, name)
-	return lost, errors.Join(err, m.detach(name, uid, nil), m.removeFiles(ctx, uid, units))
+	lost = m.notStored(ctx, name)
+	return lost, errors.Join(m.detach(name, uid), m.removeFiles(ctx, uid, units))
 }
 
-// notStored counts the files in all caches of a tenant that wait for their upload.
-func (m *Mounts) notStored(ctx context.Context, name string) (lost int, err error) {
+// notStored counts the files in all caches of a tenant that wait for their upload. What cannot be counted may be lost, and is
+// one.
+func (m *Mounts) notStored(ctx context.Context, name string) (lost int) {
 	caches, err := os.ReadDir(m.Path(cachesDir(name)))
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return 0
 	} else if err != nil {
-		return 0, fmt.Errorf("reading the caches of %s: %w", name, err)
+		return 1
 	}
 	for _, cache := range caches {
 		count, err := dirty(ctx, m.Path(filepath.Join(cachesDir(name), cache.Name())), ".")
 		if lost += count; err != nil {
-			lost = max(lost, 1) // what cannot be counted may be lost
+			lost = max(lost, 1)
 		}
 	}
-	return lost, nil
+	return lost
 }
 
 // units lists the units of a tenant that have a file.
@@ -110,9 +110,8 @@ func (m *Mounts) stop(ctx context.Context, uid int, units []string) {
 	_, _ = m.Command(context.WithoutCancel(ctx), hostos.Systemctl, "stop", "--", sliceName(uid))
 }
 
-// detach unmounts what a tenant has mounted, except at some points. It sends no request to the program that provides it.
-// Several may be at one place.
-func (m *Mounts) detach(name string, uid int, except []string) error {
+// detach unmounts all mounts of a tenant, without a request to the program that provides them. Several may be at one place.
+func (m *Mounts) detach(name string, uid int) error {
 	const most = 64
 	for range most {
 		table, err := m.Mounts()
@@ -122,11 +121,11 @@ func (m *Mounts) detach(name string, uid int, except []string) error {
 		left := 0
 		for at, mounted := range table {
 			inHome := strings.HasPrefix(mounted.Kind, "fuse") && strings.HasPrefix(at, homeDir(name)+"/")
-			if !inHome && !mounted.FUSEOf(uid) || slices.Contains(except, at) {
+			if !inHome && !mounted.FUSEOf(uid) {
 				continue
 			}
 			left++
-			if err := unix.Unmount(m.Path(at), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+			if err := unmount(m.Path(at)); err != nil {
 				return fmt.Errorf("unmounting %s: %w", at, err)
 			}
 		}
@@ -135,6 +134,23 @@ func (m *Mounts) detach(name string, uid int, except []string) error {
 		}
 	}
 	return fmt.Errorf("mounts of uid %d appear again", uid)
+}
+
+// unmount detaches a mount of the mount table, whose paths contain no link. A program of the tenant that still runs may put a
+// link into the path, and lead it to a mount of the node or of another tenant: the kernel follows none. What has moved
+// meanwhile is no error, because the caller reads the table again.
+func unmount(at string) error {
+	parent, err := unix.Openat2(unix.AT_FDCWD, filepath.Dir(at), &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	if err == nil {
+		err = unix.Unmount(fmt.Sprintf("/proc/self/fd/%d/%s", parent, filepath.Base(at)), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		_ = unix.Close(parent)
+	}
+	for _, moved := range []error{unix.EINVAL, unix.ENOENT, unix.ELOOP, unix.ENOTDIR} {
+		if errors.Is(err, moved) {
+			return nil
+		}
+	}
+	return err
 }
 
 // removeFiles removes the units and the configuration.

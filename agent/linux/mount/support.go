@@ -30,6 +30,11 @@ func (s *Support) Of(ctx context.Context, o *hostos.OS) protocol.MountSupport {
 	if info, err := os.Stat(o.Path(string(hostos.Fusermount))); missing == "" && (err != nil || info.Mode()&fs.ModeSetuid == 0) {
 		missing = "fusermount3 with the rights of root (package fuse3)"
 	}
+	for _, tool := range []hostos.Tool{hostos.Mkdir, hostos.Grep} {
+		if _, err := os.Stat(o.Path(string(tool))); missing == "" && err != nil {
+			missing = string(tool)
+		}
+	}
 	const everybody = 0o666
 	if info, err := os.Stat(o.Path("/dev/fuse")); missing == "" && (err != nil || info.Mode().Perm()&everybody != everybody) {
 		missing = "/dev/fuse for all users (kernel module fuse)"

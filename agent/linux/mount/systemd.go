@@ -44,8 +44,13 @@ func (m *Mounts) active(ctx context.Context, uid, mounts int) []string {
 // reasonsWithin limits the time for all reasons of one inspection: a report waits for them.
 const reasonsWithin = 3 * time.Second
 
+// reasonWithin limits one of them, so that one tenant does not use the time of all.
+const reasonWithin = time.Second
+
 // reason returns why a mount does not exist: the last lines that rclone has printed.
 func (m *Mounts) reason(ctx context.Context, uid, n int, state string) string {
+	ctx, cancel := context.WithTimeout(ctx, reasonWithin)
+	defer cancel()
 	out, err := m.Command(ctx, hostos.Journalctl, "--quiet", "--no-pager", "--output=cat", "--lines=2", "_SYSTEMD_UNIT="+unitName(uid, n))
 	switch lines := lastLines(string(out)); {
 	case err != nil:
