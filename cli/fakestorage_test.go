@@ -86,7 +86,7 @@ func (f *fake) storage(w http.ResponseWriter, r *http.Request, operation string,
 	case "createStorageKey":
 		w.Header().Set("Location", "/api/v1/storage/keys/"+uuid.NewString())
 		s.keys = append(s.keys, oapi.StorageKey{Id: uuid.New(), Name: body.Name, AccessKeyId: "GPUA0000000000000001", Prefix: body.Prefix, ReadOnly: body.ReadOnly})
-		reply(w, http.StatusCreated, oapi.CreatedStorageKey{Name: body.Name, AccessKeyId: "GPUA0000000000000001", SecretAccessKey: "gpo_secret", Prefix: body.Prefix, ReadOnly: body.ReadOnly})
+		reply(w, http.StatusCreated, oapi.CreatedStorageKey{Name: body.Name, AccessKeyId: "GPUA0000000000000001", SecretAccessKey: "gpo_secret", Prefix: body.Prefix, ReadOnly: body.ReadOnly, Endpoint: endpointOf(body.Name)})
 	case "listStorageKeys":
 		f.page(w, r, toAny(s.keys), 50)
 	case "deleteStorageKey":
@@ -285,4 +285,12 @@ func sorted(parts map[int]string) func(yield func(string) bool) {
 			}
 		}
 	}
+}
+
+// endpointOf is the URL of the S3 endpoint: this installation knows it, but not for a key with the name unknown.
+func endpointOf(name string) *string {
+	if name == "unknown" {
+		return nil
+	}
+	return new("https://s3.example")
 }

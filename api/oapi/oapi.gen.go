@@ -4828,7 +4828,10 @@ type CreatedStorageKey struct {
 	CreatedAt   time.Time `json:"created_at"`
 
 	// CreatedBy The actor whose rights the key has.
-	CreatedBy string             `json:"created_by"`
+	CreatedBy string `json:"created_by"`
+
+	// Endpoint The URL of the S3 endpoint. It is absent where the profile of the environment names none.
+	Endpoint  *string            `json:"endpoint,omitempty"`
 	ExpiresAt *time.Time         `json:"expires_at,omitempty"`
 	Id        openapi_types.UUID `json:"id"`
 	Name      string             `json:"name"`
@@ -14253,8 +14256,8 @@ type ClientInterface interface {
 
 	// CreateStorageKeyWithBody Create storage key
 	//
-	// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
-	// the rights that its creator has at the time of each request.
+	// Only this response contains the secret. With the key, S3 tools reach the files of the project at `endpoint`, with the
+	// rights that its creator has at the time of each request.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -14263,8 +14266,8 @@ type ClientInterface interface {
 
 	// CreateStorageKey Create storage key
 	//
-	// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
-	// the rights that its creator has at the time of each request.
+	// Only this response contains the secret. With the key, S3 tools reach the files of the project at `endpoint`, with the
+	// rights that its creator has at the time of each request.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -19670,8 +19673,8 @@ func (c *Client) ListStorageKeys(ctx context.Context, params *ListStorageKeysPar
 
 // CreateStorageKeyWithBody Create storage key
 //
-// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
-// the rights that its creator has at the time of each request.
+// Only this response contains the secret. With the key, S3 tools reach the files of the project at `endpoint`, with the
+// rights that its creator has at the time of each request.
 //
 // Takes any type of body and a specified content type.
 //
@@ -19690,8 +19693,8 @@ func (c *Client) CreateStorageKeyWithBody(ctx context.Context, params *CreateSto
 
 // CreateStorageKey Create storage key
 //
-// Only this response contains the secret. With the key, S3 tools reach the files of the project at the S3 endpoint, with
-// the rights that its creator has at the time of each request.
+// Only this response contains the secret. With the key, S3 tools reach the files of the project at `endpoint`, with the
+// rights that its creator has at the time of each request.
 //
 // Takes a body of the `application/json` content type.
 //

@@ -298,3 +298,25 @@ func TestUploadInParts(t *testing.T) {
 		t.Errorf("%d %s", list.Code, list.Body)
 	}
 }
+
+// A new access key comes with the URL of the S3 endpoint, where the installation knows it. A list has neither.
+func TestANewAccessKeyNamesTheEndpoint(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	for _, url := range []string{"", "https://s3.gpuaas.example"} {
+		b.services.StorageKeys.MountURL = func() string { return url }
+		w := b.do(t, call{method: "POST", path: "/api/v1/storage/keys", token: tokenOwner, body: `{"name":"` + unusedName("k") + `"}`})
+		var made map[string]any
+		if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != http.StatusCreated {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		if got, named := made["endpoint"]; named != (url != "") || named && got != url {
+			t.Errorf("the endpoint is %v, want %q", got, url)
+		}
+	}
+	list := b.do(t, call{method: "GET", path: "/api/v1/storage/keys", token: tokenOwner})
+	if list.Code != http.StatusOK || strings.Contains(list.Body.String(), "endpoint") {
+		t.Errorf("%d %s", list.Code, list.Body)
+	}
+}

@@ -261,6 +261,42 @@ func TestUnchangedReadModelIsNotSentAgain(t *testing.T) {
 	}
 }
 
+// The SKUs and the regions show the slots of one count.
+func TestOffersCountTheSlotsOnce(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	for _, model := range []string{"compute/offers", "compute/launch"} {
+		b.database.watch("GROUP BY s.sku, s.region ORDER BY")
+		all := b.sections(t, views+model, tokenOwner)
+		if n, _ := b.database.counts(); n != 1 {
+			t.Errorf("%s counts the slots %d times", model, n)
+		}
+		for _, name := range []string{"skus", "capacity"} {
+			if s := all[name]; s.Status != oapi.SectionStatusOk || s.Data == nil {
+				t.Errorf("%s %s: %+v", model, name, s)
+			}
+		}
+	}
+}
+
+// A failed count degrades the sections that show it, and no other one.
+func TestAFailedCountDegradesTheSectionsThatShowIt(t *testing.T) {
+	t.Parallel()
+
+	b := setup(t)
+	b.database.fail("GROUP BY s.sku, s.region", 0, errors.New("the database is away"))
+	for name, s := range b.sections(t, views+"compute/launch", tokenOwner) {
+		want := oapi.SectionStatusOk
+		if name == "skus" || name == "capacity" {
+			want = oapi.SectionStatusDegraded
+		}
+		if s.Status != want {
+			t.Errorf("%s is %s, want %s", name, s.Status, want)
+		}
+	}
+}
+
 // TestFleetIsFilteredAndSorted reads the nodes in pages of one.
 func TestFleetIsFilteredAndSorted(t *testing.T) {
 	t.Parallel()

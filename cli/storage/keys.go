@@ -63,10 +63,19 @@ func newKeyCreate(a *output.Console) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		k := made.Value
-		return a.ShowSecret(made.Raw, fmt.Sprintf("AWS_ACCESS_KEY_ID=%s\nAWS_SECRET_ACCESS_KEY=%s", k.AccessKeyId, k.SecretAccessKey), "storage-key/"+k.Name)
+		return a.ShowSecret(made.Raw, variables(made.Value), "storage-key/"+made.Value.Name)
 	}
 	return cmd
+}
+
+// variables are the environment variables of a new key. An installation that does not know the URL of its S3 endpoint has
+// none, and the user sets AWS_ENDPOINT_URL.
+func variables(k oapi.CreatedStorageKey) string {
+	text := fmt.Sprintf("AWS_ACCESS_KEY_ID=%s\nAWS_SECRET_ACCESS_KEY=%s", k.AccessKeyId, k.SecretAccessKey)
+	if k.Endpoint != nil {
+		text += "\nAWS_ENDPOINT_URL=" + *k.Endpoint
+	}
+	return text
 }
 
 func newKeyRevoke(a *output.Console) *cobra.Command {

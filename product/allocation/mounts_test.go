@@ -2,6 +2,7 @@ package allocation_test
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -112,8 +113,12 @@ func TestMountsThatAreRejected(t *testing.T) {
 		"nine":                 {make([]desired.Mount, 9), errs.ValidationError},
 		"an agent that is old": {[]desired.Mount{{At: "data"}}, errs.SKUUnavailable},
 	} {
-		if _, err := requestMounts(w, t, c.mounts...); errs.CodeOf(err) != c.code {
+		_, err := requestMounts(w, t, c.mounts...)
+		if errs.CodeOf(err) != c.code {
 			t.Errorf("%s: %v", name, err)
+		}
+		if e, ok := errors.AsType[*errs.Error](err); !ok || !strings.HasPrefix(e.Field, "mounts") {
+			t.Errorf("%s: %v names no mount", name, err)
 		}
 	}
 	reports(t, w, node, 1, &protocol.MountSupport{Missing: "rclone 1.60 or newer"})

@@ -82,31 +82,29 @@ func (s *Service) Place(ctx context.Context, w Wanted, now time.Time) (Placement
 		}
 	}
 	if !ok {
-		return Placement{}, s.unavailable(ctx, w)
+		rejected, err := s.unavailable(ctx, w)
+		return Placement{}, cmp.Or(err, error(rejected))
 	}
 	s.market.reserve(o, chosen)
 	return slotsOf(chosen), nil
 }
 
-// unavailable returns the error of a request that no node fits. Where only the mounts exclude nodes, it names what these
-// lack.
-func (s *Service) unavailable(ctx context.Context, w Wanted) error {
+// unavailable returns the rejection of a request that no node fits. Where only the mounts exclude nodes, it names what
+// these lack.
+func (s *Service) unavailable(ctx context.Context, w Wanted) (*errs.Error, error) {
 	rejected := errs.New(errs.SKUUnavailable, "no node has %s of %s free", counted(w.GPUs), w.SKU).
 		Try("request fewer GPUs or another SKU, or wait for a release").With("sku", w.SKU).With("gpus", w.GPUs)
 	if !w.Mounts {
-		return rejected
+		return rejected, nil
 	}
 	w.Mounts = false
 	nodes, err := s.freeSlots(ctx, w.offer())
 	if _, fits := place.Choose(nodes, w.GPUs, s.Rules()); err != nil || !fits {
-		return cmp.Or(err, error(rejected))
+		return rejected, err
 	}
 	missing, err := s.missing(ctx, nodes)
-	if err != nil {
-		return err
-	}
 	return errs.New(errs.SKUUnavailable, "no node with %s of %s free can mount stored objects: missing %s", counted(w.GPUs), w.SKU, missing).
-		At("mounts").Try("request it without mounts, or let an operator install what is missing").With("sku", w.SKU).With("gpus", w.GPUs)
+		At("mounts").Try("request it without mounts, or let an operator install what is missing").With("sku", w.SKU).With("gpus", w.GPUs), err
 }
 
 // missing names what the nodes lack for mounts.
@@ -119,14 +117,17 @@ func (s *Service) missing(ctx context.Context, nodes []place.Node) (string, erro
 	return cmp.Or(strings.Join(names, ", "), "a newer agent"), err
 }
 
-// Fits reports whether a node has the slots. Unlike Place it reserves nothing.
-func (s *Service) Fits(ctx context.Context, w Wanted) (bool, error) {
+// Unfit returns the rejection that Place would return now, or nil if a node has the slots. It reserves nothing.
+func (s *Service) Unfit(ctx context.Context, w Wanted) (*errs.Error, error) {
 	nodes, err := s.freeSlots(ctx, w.offer())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	_, fits := place.Choose(nodes, w.GPUs, s.Rules())
-	return fits, nil
+	var rejected *errs.Error
+	if _, fits := place.Choose(nodes, w.GPUs, s.Rules()); !fits {
+		rejected, err = s.unavailable(ctx, w)
+	}
+	return rejected, err
 }
 
 func counted(gpus int) string {

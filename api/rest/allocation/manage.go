@@ -61,7 +61,7 @@ func (s *Handlers) PreviewAllocation(ctx context.Context, req oapi.PreviewAlloca
 	shown := oapi.AllocationPreview{
 		Fits: p.Fits, PricePerHour: response.Money(p.PerHour, p.Allocation.Currency), Free: p.Free,
 		Remaining:  oapi.RemainingAllocations{User: p.Remaining[0], Project: p.Remaining[1], Tenant: p.Remaining[2]},
-		Rejections: toRejections(p), Filters: toFilters(p.Left), Suggestions: toFits(p.Pending.Fits),
+		Rejections: toRejections(p.Rejections), Filters: toFilters(p.Left), Suggestions: toFits(p.Pending.Fits),
 	}
 	if end := p.Allocation.ExpiresAt; end != nil {
 		most, err := money.Due(p.Allocation.PriceMinor, int64(p.Allocation.GPUs), int64(end.Sub(p.Allocation.CreatedAt)/time.Second))
@@ -81,14 +81,8 @@ func (s *Handlers) PreviewAllocation(ctx context.Context, req oapi.PreviewAlloca
 	return oapi.PreviewAllocation200JSONResponse(shown), nil
 }
 
-// toRejections lists every rule that rejects a request. Missing capacity is the last, because a request can
-// wait for it.
-func toRejections(p manage.Preview) []oapi.Rejection {
-	all := p.Rejections
-	if !p.Fits {
-		all = append(all, errs.New(errs.SKUUnavailable, "no node has %s of %s free", counted(p.Allocation.GPUs), p.Allocation.SKU).
-			Try("request fewer GPUs or another SKU, or wait for capacity"))
-	}
+// toRejections lists every rule that rejects a request.
+func toRejections(all []*errs.Error) []oapi.Rejection {
 	shown := make([]oapi.Rejection, len(all))
 	for i, e := range all {
 		shown[i] = oapi.Rejection{Code: string(e.Code), Message: e.Message, Suggestion: response.OrNil(e.Suggestion)}

@@ -27,7 +27,7 @@ func (s *Handlers) ListSkus(ctx context.Context, req oapi.ListSkusRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	capacity, err := s.Slots.Capacity(ctx)
+	capacity, err := s.capacity(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func (s *Handlers) GetSku(ctx context.Context, req oapi.GetSkuRequestObject) (oa
 // GetNodeCapacity handles GET /api/v1/nodes. It returns sums: only operators may read single nodes and their
 // allocations.
 func (s *Handlers) GetNodeCapacity(ctx context.Context, _ oapi.GetNodeCapacityRequestObject) (oapi.GetNodeCapacityResponseObject, error) {
-	ctx, _ = request.Of(ctx)
-	capacity, err := s.Slots.Capacity(ctx)
+	ctx, r := request.Of(ctx)
+	capacity, err := s.capacity(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +71,11 @@ func (s *Handlers) GetNodeCapacity(ctx context.Context, _ oapi.GetNodeCapacityRe
 		items[i] = oapi.Capacity{Sku: c.SKU, Region: c.Region, Nodes: c.Nodes, Total: c.Total, Free: c.Free}
 	}
 	return oapi.GetNodeCapacity200JSONResponse{Items: items}, nil
+}
+
+// capacity counts the slots of the fleet, once for all sections of a read model.
+func (s *Handlers) capacity(ctx context.Context, r *request.Call) ([]slots.Capacity, error) {
+	return request.Shared(r, "capacity", func() ([]slots.Capacity, error) { return s.Slots.Capacity(ctx) })
 }
 
 func (s *Handlers) toSku(sku catalog.SKU, capacity []slots.Capacity) oapi.Sku {

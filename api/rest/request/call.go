@@ -36,6 +36,8 @@ type Call struct {
 	Code     errs.Code // of the error that the response has; empty for none
 	Platform bool      // a platform role allows the operation, so the caller can read the rows of every tenant
 
+	shared *shared // nil outside of read models
+
 	// Storage for the values of response headers, which would otherwise cost an allocation each.
 	headers [7]string
 }

@@ -77,6 +77,6 @@ func (s *Handlers) showCreatedKey(k accesskey.Key) oapi.CreatedStorageKey {
 	shown := s.showKey(k)
 	return oapi.CreatedStorageKey{
 		Id: shown.Id, Urn: shown.Urn, Name: shown.Name, AccessKeyId: shown.AccessKeyId, Prefix: shown.Prefix, ReadOnly: shown.ReadOnly, CreatedBy: shown.CreatedBy,
-		CreatedAt: shown.CreatedAt, UpdatedAt: shown.UpdatedAt, ExpiresAt: shown.ExpiresAt, SecretAccessKey: k.Secret,
+		CreatedAt: shown.CreatedAt, UpdatedAt: shown.UpdatedAt, ExpiresAt: shown.ExpiresAt, SecretAccessKey: k.Secret, Endpoint: response.OrNil(s.StorageKeys.URL()),
 	}
 }

@@ -50,6 +50,7 @@ type model struct {
 
 func (s *Handlers) begin(ctx context.Context) *model {
 	_, r := request.Of(ctx)
+	r.Share()
 	return &model{Handlers: s, call: r}
 }
 

@@ -24,10 +24,13 @@ func (s *Service) Preview(ctx context.Context, r allocation.Request, named bool)
 	}
 	p, a := Preview{Preview: of}, of.Allocation
 	a.Node = ids.Node{}
-	if p.Fits, err = s.Inventory.Fits(ctx, a.Wanted()); err != nil {
+	unfit, err := s.Inventory.Unfit(ctx, a.Wanted())
+	if err != nil {
 		return Preview{}, err
 	}
-	if !p.Fits {
+	// Missing capacity is the last rejection, because a request can wait for it.
+	if p.Fits = unfit == nil; !p.Fits {
+		p.Rejections = append(p.Rejections, unfit)
 		if p.Pending, err = s.Pending(ctx, a, named); err != nil {
 			return Preview{}, err
 		}

@@ -2,11 +2,14 @@ package manage_test
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/product/allocation"
@@ -98,11 +101,20 @@ func TestAPreviewNamesEveryRejection(t *testing.T) {
 	for _, e := range p.Rejections {
 		codes = append(codes, e.Code)
 	}
-	if p.Fits || p.Position != 1 || p.Remaining[0] != 0 || len(p.Left) == 0 || len(codes) != 2 || codes[0] != errs.ConcurrencyLimitReached || codes[1] != errs.SpendLimitExceeded {
+	if p.Fits || p.Position != 1 || p.Remaining[0] != 0 || len(p.Left) == 0 || !slices.Equal(codes, []errs.Code{errs.ConcurrencyLimitReached, errs.SpendLimitExceeded, errs.SKUUnavailable}) {
 		t.Errorf("fits %v at %d, rejected by %v, filters %v", p.Fits, p.Position, codes, p.Left)
 	}
 	if after := rows(); after != before {
 		t.Errorf("it wrote %d rows", after-before)
+	}
+	// Only the mounts exclude the node, so its other slots are no cause.
+	mounts := []desired.Mount{{At: "data", ReadOnly: true}}
+	withMounts, err := s.Preview(t.Context(), allocation.Request{Caller: w.Caller, SKU: allocationtest.SKU, GPUs: 1, Mounts: mounts}, false)
+	if err != nil || withMounts.Fits || len(withMounts.Rejections) == 0 {
+		t.Fatalf("%+v, %v", withMounts, err)
+	}
+	if last := withMounts.Rejections[len(withMounts.Rejections)-1]; last.Code != errs.SKUUnavailable || !strings.Contains(last.Message, "can mount stored objects: missing a newer agent") || last.Suggestion == "" {
+		t.Errorf("a node that cannot mount: %+v", last)
 	}
 	if _, err := s.Preview(t.Context(), allocation.Request{Caller: w.Caller, SKU: "none", GPUs: 1}, false); errs.CodeOf(err) != errs.SKUUnknown {
 		t.Errorf("an unknown SKU: %v", err)

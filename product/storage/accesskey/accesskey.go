@@ -46,7 +46,8 @@ type Service struct {
 	// MayMount reports whether a caller may read the files of the project, or change them as well. It is nil in an
 	// installation without an S3 endpoint for nodes.
 	MayMount func(c identity.Caller, readOnly bool) bool
-	// MountURL returns the URL at which nodes reach the S3 endpoint. Nil or empty: allocations have no mounts.
+	// MountURL returns the URL at which nodes and S3 tools reach the S3 endpoint. Nil or empty: it is not known, and
+	// allocations have no mounts.
 	MountURL func() string
 	Clock    clock.Clock
 

@@ -33,7 +33,7 @@ func (s *Service) AdmitMounts(c identity.Caller, field string, mounts []desired.
 		return nil, errs.Invalid(field, "are not offered: the platform has no S3 endpoint for nodes").Try("request the allocation without mounts, or let an operator set storage.s3Url in the profile")
 	}
 	if len(mounts) > protocol.MaxMounts {
-		return nil, errs.Invalid(field, "has %d mounts, at most %d", len(mounts), protocol.MaxMounts)
+		return nil, errs.Invalid(field, "has %d mounts, at most %d", len(mounts), protocol.MaxMounts).Try("mount a folder that contains several of them")
 	}
 	list, points := slices.Clone(mounts), make([]string, len(mounts))
 	for i := range list {
@@ -44,7 +44,7 @@ func (s *Service) AdmitMounts(c identity.Caller, field string, mounts []desired.
 		}
 		points[i] = list[i].At
 		if !s.MayMount(c, list[i].ReadOnly) {
-			return nil, errs.New(errs.Forbidden, "you may not %s the files of the project", map[bool]string{true: "read", false: "change"}[list[i].ReadOnly]).At(at)
+			return nil, forbidden(at, list[i].ReadOnly)
 		}
 		if list[i].Path = p.String(); !protocol.CheckMountAt(list[i].At) {
 			return nil, errs.Invalid(at+".at", "must be a folder in the home, such as data or work/data: one to four names of letters, digits, dots, hyphens and underscores that begin with a letter or a digit")
@@ -52,14 +52,32 @@ func (s *Service) AdmitMounts(c identity.Caller, field string, mounts []desired.
 	}
 	slices.SortFunc(list, func(a, b desired.Mount) int { return strings.Compare(a.At, b.At) })
 	if outer, inner, found := protocol.Nested(points); found {
-		return nil, errs.Invalid(field, "the mount points %q and %q overlap", outer, inner)
+		return nil, errs.Invalid(field, "the mount points %q and %q overlap", outer, inner).Try("choose mount points that are not below one another")
 	}
 	return list, nil
 }
 
+// forbidden is the error of a caller without the right that a mount needs.
+func forbidden(at string, readOnly bool) error {
+	if readOnly {
+		return errs.New(errs.Forbidden, "you may not read the files of the project").At(at).Try("request a role that may read them from an administrator of the project")
+	}
+	return errs.New(errs.Forbidden, "you may not change the files of the project").At(at).
+		Try("mount the folder read-only, or request a role that may change them from an administrator of the project")
+}
+
 // Endpoint returns the URL of the S3 endpoint for the spec of an allocation with these mounts.
 func (s *Service) Endpoint(mounts []desired.Mount) string {
-	if len(mounts) == 0 || s.MountURL == nil {
+	if len(mounts) == 0 {
+		return ""
+	}
+	return s.URL()
+}
+
+// URL returns the URL of the S3 endpoint. It is empty where the profile does not name it: the endpoint can be behind a load
+// balancer whose name the server cannot know.
+func (s *Service) URL() string {
+	if s.MountURL == nil {
 		return ""
 	}
 	return s.MountURL()
