@@ -1,4 +1,6 @@
+import { act } from "react";
 import { afterEach, expect, test, vi } from "vitest";
+import { shell } from "../src/i18n/en/shell";
 import { Crashed } from "../src/routes/crashed";
 import { button, click, enter, render, until } from "./render";
 import { changed, everything, has, loaded, open, signedIn, succeeding, text } from "./screen";
@@ -53,4 +55,16 @@ test("a part that the server no longer has leads to a reload, and other errors d
   document.body.replaceChildren();
   await render(<Crashed error={new Error("broken")} reset={() => {}} />);
   expect(text()).toContain("This screen failed");
+});
+
+test("without a network the page says so, and keeps what it shows", async () => {
+  serve(signedIn(everything, succeeding));
+  await open("/allocations");
+  await loaded();
+  const rows = document.querySelectorAll("tbody tr").length;
+  await act(async () => void dispatchEvent(new Event("offline")));
+  expect(text()).toContain(shell.offline);
+  expect(document.querySelectorAll("tbody tr").length).toBe(rows);
+  await act(async () => void dispatchEvent(new Event("online")));
+  expect(text()).not.toContain(shell.offline);
 });

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { act } from "react";
 import { expect, test, vi } from "vitest";
 import { asked, confirmButton, labelled, open, opens, shows, text, written } from "./operator";
@@ -129,4 +130,46 @@ test("a large file is sent in parts, and a lost one is sent again", async () => 
   await shows("large: 33 MiB are stored.");
   expect(await written(calls)[0]?.json()).toEqual({ path: "large", size_bytes: 33 << 20, media_type: "application/octet-stream" });
   expect(written(calls).map(({ url }) => new URL(url).pathname.split("/").at(-1)).sort()).toEqual(["1", "2", "2", "3", "complete", "uploads"]);
+});
+
+// large has three parts, and its upload was interrupted.
+const large = () => new File([new Uint8Array(33 << 20)], "large", { lastModified: 7 });
+const place = `gpuaas.upload.me.p1.${33 << 20}.7.false.large`;
+const stored = (number: number, bytes: number) => ({ number, size_bytes: 16 << 20, sha256: createHash("sha256").update(new Uint8Array(bytes)).digest("hex"), etag: "e", stored_at: at });
+
+test("an upload that was interrupted sends the parts that the server does not have", async () => {
+  localStorage.setItem(place, "u1");
+  const one = "/api/v1/storage/uploads/u1";
+  const part: Handler = () => ({ body: {} });
+  const calls = serve(routes({
+    [`GET ${one}`]: () => ({ body: { id: "u1", state: "open", part_size_bytes: 16 << 20 } }),
+    [`GET ${one}/parts`]: (request) => (request.url.includes("cursor=c") ? { body: { items: [stored(2, 1)] } } : { body: { items: [stored(1, 16 << 20)], next_cursor: "c" } }),
+    [`PUT ${one}/parts/2`]: part, [`PUT ${one}/parts/3`]: part, [`POST ${one}/complete`]: () => ({ body: object("large") }),
+  }));
+  await open("/files?project=p1");
+  await shows("Choose files");
+  await choose(large());
+  await shows("large: 33 MiB are stored.");
+  // Part 2 has other bytes than the file.
+  expect(written(calls).map(({ url }) => new URL(url).pathname.split("/").at(-1)).sort()).toEqual(["2", "3", "complete"]);
+  expect(localStorage.getItem(place)).toBeNull();
+});
+
+test("an interrupted upload that has expired begins again, and one that fails can be sent again", async () => {
+  localStorage.setItem(place, "u1");
+  let rejected = 1;
+  const one = "/api/v1/storage/uploads/u2";
+  const part: Handler = () => (rejected-- > 0 ? problem(402, "insufficient_balance") : { body: {} });
+  const calls = serve(routes({
+    "GET /api/v1/storage/uploads/u1": () => problem(404, "not_found"), "POST /api/v1/storage/uploads": () => ({ status: 201, body: { id: "u2", part_size_bytes: 33 << 20 } }),
+    [`PUT ${one}/parts/1`]: part, [`POST ${one}/complete`]: () => ({ body: object("large") }), [`DELETE ${one}`]: () => ({ status: 204 }),
+  }));
+  await open("/files?project=p1");
+  await shows("Choose files");
+  await choose(large());
+  await shows("message of insufficient_balance");
+  expect(localStorage.getItem(place)).toBeNull();
+  await click([...document.querySelectorAll("li button")].find(({ textContent }) => textContent === "Try again"));
+  await shows("large: 33 MiB are stored.");
+  expect(written(calls).map(({ method, url }) => `${method} ${new URL(url).pathname.split("/").at(-1)}`)).toEqual(["POST uploads", "PUT 1", "DELETE u2", "POST uploads", "PUT 1", "POST complete"]);
 });

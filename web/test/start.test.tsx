@@ -85,6 +85,20 @@ test("an offer shows its isolation and its nodes, and the request is copied as C
   await shows("cue export request.cue");
 });
 
+test("an error of a mount names its line or its field, the cause and the next step", async () => {
+  serve(routes("owner", { "POST /api/v1/allocations/preview": () => problem(403, "forbidden", { field: "mounts[0]", suggestion: "mount the folder read-only" }) }));
+  await open("/launch");
+  await shows("eu-1: 3 of 8 GPUs free in 2 nodes");
+  await click(document.querySelector('input[type="radio"]'));
+  await enter("Files in its home", "dataset:data\nnotes");
+  await shows("The line notes is not FOLDER:NAME or FOLDER:NAME:ro. Write, for example, dataset:data:ro.");
+  await shows("Correct the fields above first.");
+  await enter("Files in its home", "dataset:data");
+  await shows("message of forbidden");
+  await shows("Field: mounts[0]");
+  await shows("mount the folder read-only");
+});
+
 test("a project gets another name in the version of the opened form", async () => {
   const calls = serve(routes("owner", { "PATCH /api/v1/projects/p": () => ({ body: { ...project, name: "vision", version: 8 } }) }));
   await open("/projects/p");

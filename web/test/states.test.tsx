@@ -40,6 +40,14 @@ for (const [status, code] of [[400, "bad_request"], [404, "not_found"], [409, "c
   });
 }
 
+for (const [status, code] of [[400, "validation_error"], [403, "forbidden"]] as const) {
+  test(`the error ${code} names its field`, async () => {
+    serve({ "GET /api/v1/skus": () => problem(status, code, { field: "mounts[0].at" }) });
+    const page = await render(<Skus />);
+    await until(() => page.textContent?.includes("Field: mounts[0].at") === true);
+  });
+}
+
 test("a new sign-in is offered where the server requires one", async () => {
   serve({ "GET /api/v1/skus": () => problem(403, "step_up_required") });
   const page = await render(<Skus />);

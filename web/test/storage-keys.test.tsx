@@ -37,6 +37,7 @@ test("a key is created in its project, and its variables are shown once", async 
   await click(button("Create the access key"));
   await shows("export AWS_SECRET_ACCESS_KEY=gpo_secret");
   expect(text()).toContain("rclone lsf :s3:text/data");
+  expect(text()).toContain("Replace S3-ENDPOINT by the domain name");
   const [creation] = written(calls);
   expect(creation?.headers.get("X-Project-ID")).toBe("p2");
   expect(await creation?.json()).toEqual({ name: "new", read_only: true, prefix: "data", ttl_seconds: 90 * 86_400 });
@@ -45,6 +46,17 @@ test("a key is created in its project, and its variables are shown once", async 
   await click(button("I have copied it"));
   expect(text()).not.toContain("gpo_secret");
   expect(JSON.stringify({ ...sessionStorage, ...localStorage })).not.toContain("gpo_secret");
+});
+
+test("the variables have the endpoint of the platform, and no placeholder", async () => {
+  serve(routes({ "POST /api/v1/storage/keys": () => ({ status: 201, body: { ...key, name: "new", secret_access_key: "gpo_secret", endpoint: "https://s3.example:8480" } }) }));
+  await open("/files/keys?project=p1");
+  await shows("GPUAOLD");
+  await enter("Name of the key", "new");
+  await click(button("Create the access key"));
+  await shows("export AWS_ENDPOINT_URL=https://s3.example:8480");
+  expect(text()).toContain("These commands list the files.");
+  expect(text()).not.toContain("S3-ENDPOINT");
 });
 
 test("a creation that needs a recent sign-in offers it and keeps the input", async () => {
@@ -96,6 +108,7 @@ test("a forecast is exact and charges no free bytes", () => {
 
 test("the variables and commands are lines of a shell", () => {
   expect(variablesOf({ access_key_id: "A", secret_access_key: "S" }).split("\n").every((line) => line.startsWith("export "))).toBe(true);
+  expect(variablesOf({ access_key_id: "A", secret_access_key: "S", endpoint: "https://s3.x/$(y)" })).toContain("AWS_ENDPOINT_URL='https://s3.x/$(y)'");
   expect(commandsOf({ id: "0199", name: "ml" }).aws).toBe("aws s3 ls s3://0199/");
   expect(commandsOf({ id: "0199", name: "text" }, "it's $(x)").rclone).toBe("rclone lsf ':s3:text/it'\\''s $(x)'");
 });

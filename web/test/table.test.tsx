@@ -31,3 +31,10 @@ test("a line is rendered again only for another row or other columns", async () 
   expect([...document.querySelectorAll("td")].map(({ textContent }) => textContent)).toEqual(["a", "a!", "b", "b!"]);
   expect([...document.querySelectorAll("tbody tr")].map((line) => line.getAttribute("aria-rowindex"))).toEqual(["2", "3"]);
 });
+
+test("of 100,000 rows few are on the page", async () => {
+  const many = Array.from({ length: 100_000 }, (_, index) => ({ id: `row-${index}` }));
+  await render(<Rows label="many" columns={columns} rows={many} rowKey={keyOf} />);
+  expect(document.querySelectorAll("tbody tr").length).toBeLessThan(60);
+  expect(document.querySelector("table")?.getAttribute("aria-rowcount")).toBe("100001");
+});

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type Access, Connection, type State } from "../src/terminal/connection";
 import { bearerOf, messageOf } from "../src/terminal/protocol";
+import { newLeaving } from "../src/terminal/leave";
 import { linesOf } from "../src/terminal/lines";
 
 // Socket is the end of the browser; the test is the server.
@@ -160,4 +161,19 @@ test("lines of a paste", () => {
   expect(linesOf("ls")).toBe(1);
   expect(linesOf("ls\n")).toBe(1);
   expect(linesOf("ls\r\nrm\rcd")).toBe(3);
+});
+
+test("a Tab shortly after Escape leaves the terminal, and every other key is one of the shell", () => {
+  const isOfShell = newLeaving();
+  const press = (key: string, timeStamp: number, type = "keydown") => isOfShell({ type, key, timeStamp });
+  expect(press("Tab", 0)).toBe(true);
+  expect(press("Escape", 1_000)).toBe(true);
+  expect(press("Escape", 1_050, "keyup")).toBe(true);
+  expect(press("Shift", 1_100)).toBe(true);
+  expect(press("Tab", 1_200)).toBe(false);
+  expect(press("Tab", 1_300)).toBe(false);
+  expect(press("Tab", 3_100)).toBe(true);
+  press("Escape", 4_000);
+  press("x", 4_100);
+  expect(press("Tab", 4_200)).toBe(true);
 });

@@ -81,6 +81,7 @@ function leave() {
   forgetDrafts();
   forget("recent.", () => localStorage);
   forget("views.", () => localStorage);
+  forget("upload.", () => localStorage);
 }
 
 // Entries are one group of the navigation. An empty group is left out.

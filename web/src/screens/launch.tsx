@@ -80,7 +80,7 @@ function Form() {
       <Options draft={draft} change={change} projects={projects} project={project} sku={query.data?.skus.data?.items.find(({ name }) => name === draft.sku)} />
       <section className="panel stack">
         <h2>{t("review")}</h2>
-        {complete ? <Preview draft={draft} project={project} /> : <p>{t("incomplete")}</p>}
+        {complete ? <Preview draft={draft} project={project} /> : <p>{t(draft.sku === "" ? "incomplete" : "incorrect")}</p>}
         {create.error !== null && <Failure error={create.error} retry={launch} />}
         <Button type="submit" disabled={!complete} loading={create.pending}>
           {t("create")}

@@ -1,4 +1,4 @@
-import { Button, Switch, TextInput } from "@mantine/core";
+import { Button, Checkbox, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { useState } from "react";
@@ -71,12 +71,13 @@ function Shell({ id, name }: { id: string; name: string }) {
     <section className="stack">
       <Progress state={state} now={now} restart={restart} />
       <div ref={element} className="terminal" data-terminal={state.name} />
+      <p className="dim">{t("leave")}</p>
       <div className="row">
         <TextInput label={t("find")} value={text} error={missing && t("notFound")} onChange={({ currentTarget }) => setText(currentTarget.value)} onKeyDown={({ key }) => key === "Enter" && find()} />
         <Button variant="default" onClick={find} disabled={text === ""}>
           {t("findNext")}
         </Button>
-        <Switch
+        <Checkbox
           label={t("screenReader")}
           checked={aloud}
           onChange={({ currentTarget }) => {

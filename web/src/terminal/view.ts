@@ -4,6 +4,7 @@ import type { SearchAddon } from "@xterm/addon-search";
 import { WebLinksAddon } from "@xterm/addon-web-links";
 import { Terminal } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
+import { newLeaving } from "./leave";
 import { linesOf } from "./lines";
 
 // openIn opens the terminal. xterm 6.0 makes the style of its scroll bar with the document of the window, and not with that
@@ -96,6 +97,7 @@ export function show(parent: HTMLElement, { label, nonce, input, resize, pasted,
   }
   openIn(parent, terminal, overridden);
   terminal.textarea?.setAttribute("aria-label", label);
+  terminal.attachCustomKeyEventHandler(recorded === undefined ? newLeaving() : ({ key }) => key !== "Tab");
   void drawWithWebGL(terminal);
   terminal.onData((text) => input(encoder.encode(text)));
   terminal.onBinary((text) => input(Uint8Array.from(text, (character) => character.charCodeAt(0))));

@@ -13,7 +13,7 @@ const asApiError = (error: unknown) => (error instanceof ApiError ? error : unre
 
 // byStatus are the errors with a form of their own.
 const byStatus: Record<number, (error: ApiError, props: Props) => ReactNode> = {
-  403: (error) => (needsStepUp(error) ? <Problem error={error} /> : <Restricted message={error.message} role={error.suggestion || undefined} />),
+  403: (error) => (needsStepUp(error) ? <Problem error={error} /> : <Restricted message={error.message} field={error.field || undefined} role={error.suggestion || undefined} />),
   429: (error, { retry }) => <RateLimited seconds={error.retryAfter || 5} retry={retry ?? (() => {})} />,
 };
 
@@ -49,6 +49,7 @@ function Problem({ error, retry }: { error: ApiError; retry?: () => void }) {
           </ul>
         </>
       )}
+      {error.field !== "" && <p>{t("field", { field: error.field })}</p>}
       {error.suggestion !== "" && <p>{t("next", { step: error.suggestion })}</p>}
       {known[error.code] === undefined && (
         <p>

@@ -30,7 +30,7 @@ export function Empty({ text, children }: { text: string; children?: ReactNode }
   );
 }
 
-export function Restricted({ message, role }: { message: string; role?: string }) {
+export function Restricted({ message, field, role }: { message: string; field?: string; role?: string }) {
   const t = useTranslations("states");
   return (
     <div className="failure" data-state="restricted">
@@ -38,6 +38,7 @@ export function Restricted({ message, role }: { message: string; role?: string }
         <strong>{t("restricted")}</strong>
       </p>
       <p>{message || t("restrictedWhy")}</p>
+      {field !== undefined && <p>{t("field", { field })}</p>}
       {role !== undefined && <p>{role}</p>}
     </div>
   );

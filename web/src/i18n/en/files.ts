@@ -39,7 +39,7 @@ export const files = {
   deleteFolderText: "The folder is deleted with all that is in it. It can be restored for some days.",
   deleted: "{name} is deleted.",
   upload: "Upload files",
-  uploadNote: "Choose files, or drop them here. They are stored in this folder.",
+  uploadNote: "Choose files, or drop them here. They are stored in this folder. A large upload that was interrupted continues when you choose the same file again.",
   choose: "Choose files",
   replace: "Replace files that exist",
   transfers: "Uploads",

@@ -27,10 +27,12 @@ export const launch = {
   mounts: "Files in its home",
   mountsNote:
     "One folder of the project's files per line, as FOLDER:NAME or FOLDER:NAME:ro. The home shows it under the name. An empty folder is all files; with ro the allocation cannot change them.",
-  mountsWrong: "A line is not FOLDER:NAME or FOLDER:NAME:ro",
+  mountsExample: "dataset:data:ro",
+  mountsWrong: "The line {line} is not FOLDER:NAME or FOLDER:NAME:ro. Write, for example, dataset:data:ro.",
   queue: "Wait in the queue if no GPU is free",
   review: "Review",
   incomplete: "Choose an SKU first.",
+  incorrect: "Correct the fields above first.",
   fits: "It fits now: {free, plural, one {# GPU is} other {# GPUs are}} free.",
   fitsNot: "It does not fit now.",
   position: "Position {position} in the queue.",

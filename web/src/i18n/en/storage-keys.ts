@@ -29,6 +29,7 @@ export const storageKeys = {
   created: "The access key {name} is created.",
   unseen: "The access key {name} is created, but you left before its secret was shown. Revoke it and create another one.",
   endpoint: "Replace S3-ENDPOINT by the domain name of the S3 endpoint, which the operator of the platform names. Then these commands list the files.",
+  commands: "These commands list the files.",
   copyAws: "Copy the command of aws-cli",
   copyRclone: "Copy the command of rclone",
   command: "Copy the command that lists access keys",

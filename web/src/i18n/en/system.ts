@@ -9,6 +9,7 @@ export const states = {
   rateLimited: "{seconds, plural, =0 {Too many requests. The next attempt starts now.} one {Too many requests. The next attempt starts in # second.} other {Too many requests. The next attempt starts in # seconds.}}",
   unreachable: "The server cannot be reached. Check the connection and try again.",
   unreadable: "The server returned an error without a description.",
+  field: "Field: {field}",
   next: "Next step: {step}.",
   code: "Error {code}",
   correlation: "Correlation id {id}",

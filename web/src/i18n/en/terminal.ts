@@ -17,6 +17,7 @@ export const terminal = {
   ended: "The session ended: {reason}",
   exited: "The shell ended with status {status}.",
   again: "Open a new session",
+  leave: "The shell reads every key. Press Escape and then Tab to leave the terminal with the keyboard.",
   find: "Find in the output",
   findNext: "Find next",
   screenReader: "Read the output aloud with a screen reader",

@@ -1,8 +1,9 @@
 import { api, unwrap } from "../../api/client";
 import { unknownOutcome } from "../../query/action";
 import { randomId } from "../../api/fetch";
+import { type Begun, type Remembered, partOf, remember, resumed } from "./resume";
 
-type Sending = { project: string; path: string; file: File; replace: boolean; progress: (sent: number) => void };
+type Sending = Remembered & { progress: (sent: number) => void };
 
 // A larger file is sent in parts, of which a failed one is sent again.
 export const inPartsFrom = 32 << 20;
@@ -23,22 +24,32 @@ async function sendWhole({ project, path, file, replace, progress }: Sending) {
   progress(file.size);
 }
 
-// sendParts sends parts at the same time. An upload that is rejected is aborted, so that its bytes are free.
-async function sendParts({ project, path, file, replace, progress }: Sending) {
-  const header = { "X-Project-ID": project };
+async function begin(sending: Sending): Promise<Begun> {
+  const { project, path, file, replace } = sending;
   const { id, part_size_bytes: partSize = file.size } = await unwrap(
     api.POST("/api/v1/storage/uploads", {
-      params: { header: { ...header, "X-Idempotency-Key": randomId(), ...absentUnless(replace) } },
+      params: { header: { "X-Project-ID": project, "X-Idempotency-Key": randomId(), ...absentUnless(replace) } },
       body: { path, size_bytes: file.size, media_type: typeOf(file) },
     }),
   );
+  remember(sending, id);
+  return { id, partSize, stored: new Set() };
+}
+
+// sendParts sends parts at the same time. An upload that is rejected is aborted, so that its bytes are free. One that was
+// interrupted stays, and the next attempt sends the rest.
+async function sendParts(sending: Sending) {
+  const { project, file, progress } = sending;
+  const header = { "X-Project-ID": project };
+  const { id, partSize, stored } = (await resumed(sending)) ?? (await begin(sending));
   const one = { header, path: { id } };
-  const numbers = Array.from({ length: Math.ceil(file.size / partSize) }, (_, index) => index + 1);
+  const all = Array.from({ length: Math.ceil(file.size / partSize) }, (_, index) => index + 1);
+  const numbers = all.filter((number) => !stored.has(number));
   const key = randomId();
-  let sent = 0;
+  let sent = all.filter((number) => stored.has(number)).reduce((sum, number) => sum + partOf(file, number, partSize).size, 0);
   const work = async () => {
     for (let number = numbers.shift(); number !== undefined; number = numbers.shift()) {
-      const part = file.slice((number - 1) * partSize, number * partSize);
+      const part = partOf(file, number, partSize);
       const path = { id, number };
       await repeat(() => unwrap(api.PUT("/api/v1/storage/uploads/{id}/parts/{number}", { params: { header, path }, ...bytes(part, "application/octet-stream") })));
       progress((sent += part.size));
@@ -47,10 +58,14 @@ async function sendParts({ project, path, file, replace, progress }: Sending) {
   try {
     await Promise.all(Array.from({ length: parallel }, work));
     await repeat(() => unwrap(api.POST("/api/v1/storage/uploads/{id}/complete", { params: { ...one, header: { ...header, "X-Idempotency-Key": key } } })));
+    remember(sending);
   } catch (error) {
     numbers.length = 0;
     // A completion without a definite response may still be in progress.
-    if (!unknownOutcome(error)) void api.DELETE("/api/v1/storage/uploads/{id}", { params: { ...one, header: { ...header, "X-Idempotency-Key": randomId() } } });
+    if (!unknownOutcome(error)) {
+      remember(sending);
+      void api.DELETE("/api/v1/storage/uploads/{id}", { params: { ...one, header: { ...header, "X-Idempotency-Key": randomId() } } });
+    }
     throw error;
   }
 }

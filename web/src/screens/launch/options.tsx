@@ -1,12 +1,13 @@
 import { Checkbox, NativeSelect, TextInput, Textarea } from "@mantine/core";
 import { useTranslations } from "use-intl";
 import type { Schemas } from "../../api/client";
-import { type Draft, isMounts, isName } from "./request";
+import { type Draft, isName, wrongMount } from "./request";
 
 type Props = { draft: Draft; change: (fields: Partial<Draft>) => void; projects: Schemas["Project"][]; project: string; sku?: Schemas["Sku"] };
 
 export function Options({ draft, change, projects, project, sku }: Props) {
   const t = useTranslations("launch");
+  const wrong = wrongMount(draft.mounts);
   const regions = (sku?.regions ?? []).map(({ region, free }) => ({ value: region, label: t("regionFree", { region, free }) }));
   return (
     <section className="panel stack">
@@ -52,11 +53,11 @@ export function Options({ draft, change, projects, project, sku }: Props) {
       <Textarea
         label={t("mounts")}
         description={t("mountsNote")}
-        placeholder="dataset:data:ro"
+        placeholder={t("mountsExample")}
         autosize
         maxRows={8}
         value={draft.mounts}
-        error={isMounts(draft.mounts) ? undefined : t("mountsWrong")}
+        error={wrong === undefined ? undefined : t("mountsWrong", { line: wrong })}
         onChange={(event) => change({ mounts: event.currentTarget.value })}
       />
       <Checkbox label={t("queue")} checked={draft.queue} onChange={(event) => change({ queue: event.currentTarget.checked })} />

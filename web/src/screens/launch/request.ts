@@ -14,21 +14,25 @@ export const isHours = (hours: string) => hours === "" || secondsOf(hours) >= 60
 
 const secondsOf = (hours: string) => Math.round(Number(hours.replace(",", ".")) * 3_600);
 
-export const isMounts = (mounts: string) => mountsOf(mounts).every(({ at }) => at !== "");
+export const isMounts = (mounts: string) => wrongMount(mounts) === undefined;
+
+// wrongMount is the first line that is no mount.
+export function wrongMount(mounts: string): string | undefined {
+  const wrong = mountsOf(mounts).findIndex(({ at }) => at === "");
+  return wrong < 0 ? undefined : linesOf(mounts)[wrong];
+}
+
+const linesOf = (text: string) => text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
 
 const lineForm = /^(?<path>.*?):(?<at>[^:]*?)(?::(?<mode>r[ow]))?$/;
 
 // mountsOf reads lines in the form PATH:AT or PATH:AT:ro, as gpuaas alloc create --mount does. A line in another form has
 // no mount point.
 export const mountsOf = (lines: string): (Schemas["AllocationMount"] & { path: string })[] =>
-  lines
-    .split("\n")
-    .map((line) => line.trim())
-    .filter((line) => line !== "")
-    .map((line) => {
-      const { path = line, at = "", mode } = lineForm.exec(line)?.groups ?? {};
-      return { path, at, mode: mode === "ro" ? "ro" : "rw" };
-    });
+  linesOf(lines).map((line) => {
+    const { path = line, at = "", mode } = lineForm.exec(line)?.groups ?? {};
+    return { path, at, mode: mode === "ro" ? "ro" : "rw" };
+  });
 
 export const isComplete = ({ sku, gpus, hours, name, mounts }: Draft) => sku !== "" && isCount(gpus) && isHours(hours) && isName(name) && isMounts(mounts);
 

@@ -1,15 +1,15 @@
 import type { Schemas } from "../../api/client";
 
-// The API does not know the address under which tools reach the S3 endpoint: it can be behind a load balancer.
-const endpoint = "https://S3-ENDPOINT";
+// unknown is the place of the endpoint where the profile of the environment does not name it.
+export const unknown = "https://S3-ENDPOINT";
 
 // variablesOf are the lines that a shell executes. aws-cli reads the first four, rclone those and the others.
-export const variablesOf = ({ access_key_id, secret_access_key }: Pick<Schemas["CreatedStorageKey"], "access_key_id" | "secret_access_key">): string =>
+export const variablesOf = ({ access_key_id, secret_access_key, endpoint = unknown }: Pick<Schemas["CreatedStorageKey"], "access_key_id" | "secret_access_key" | "endpoint">): string =>
   [
     `export AWS_ACCESS_KEY_ID=${access_key_id}`,
     `export AWS_SECRET_ACCESS_KEY=${secret_access_key}`,
     "export AWS_REGION=us-east-1",
-    `export AWS_ENDPOINT_URL=${endpoint}`,
+    `export AWS_ENDPOINT_URL=${quoted(endpoint)}`,
     "export RCLONE_S3_PROVIDER=Other RCLONE_S3_ENV_AUTH=true RCLONE_S3_FORCE_PATH_STYLE=true",
     'export RCLONE_S3_ENDPOINT="$AWS_ENDPOINT_URL"',
   ].join("\n");

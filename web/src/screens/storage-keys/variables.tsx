@@ -12,7 +12,7 @@ export function Variables({ created, project, close }: Props) {
   const commands = commandsOf(project, created.prefix);
   return (
     <Secret name={created.name} value={variablesOf(created)} close={close}>
-      <p>{t("endpoint")}</p>
+      <p>{t(created.endpoint === undefined ? "endpoint" : "commands")}</p>
       <Command text={commands.aws} label={t("copyAws")} />
       <Command text={commands.rclone} label={t("copyRclone")} />
     </Secret>

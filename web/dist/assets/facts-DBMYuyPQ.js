@@ -1,0 +1,1 @@
+import{I as e}from"./vendor-BT-QD6Jp.js";var t=e(),n=e=>e!=null&&e!==``;function r({facts:e}){return(0,t.jsx)(`dl`,{className:`facts`,children:e.map(([e,r])=>n(r)&&(0,t.jsx)(i,{label:e,value:r},e))})}function i({label:e,value:n}){return(0,t.jsxs)(t.Fragment,{children:[(0,t.jsx)(`dt`,{children:e}),(0,t.jsx)(`dd`,{children:n})]})}export{r as t};

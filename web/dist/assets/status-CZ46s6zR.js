@@ -1,1 +1,0 @@
-import{L as e,r as t}from"./vendor-CP2rOoxS.js";var n=e(),r={requested:`○`,provisioning:`◔`,active:`●`,releasing:`◑`,released:`✓`,failed:`✕`,release_failed:`▲`};function i({status:e}){let i=t(`status`),a=e in r?i(e):e;return(0,n.jsxs)(`span`,{className:`status`,children:[(0,n.jsx)(`span`,{"aria-hidden":!0,children:r[e]??`?`}),a]})}export{i as t};
