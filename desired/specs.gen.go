@@ -175,8 +175,8 @@ type Storage struct {
 	// The origin of signed URLs, which leads to the same servers. At this host name they serve nothing else, so that a
 	// browser has no session there. Empty: the origin of the portal.
 	PublicURL string `json:"publicUrl"`
-	// The URL at which nodes and S3 tools reach the S3 endpoint. Empty: mounts are not offered, and a new access key comes
-	// without the URL.
+	// The URL at which nodes and S3 tools reach the S3 endpoint. Empty: mounts are not offered, and a new access key does
+	// not name the URL.
 	S3URL string `json:"s3Url"`
 	// The folder of the driver files. Empty: objects in the state directory of the server. Several servers need the
 	// same folder.

@@ -52,7 +52,7 @@ func TestTwoBuildsOfACommitAreEqual(t *testing.T) {
 	modules := strings.TrimSpace(in(dir, nil, "go", "env", "GOMODCACHE"))
 	sums := map[string]string{}
 	for _, folder := range []string{first, second} {
-		env := []string{"HOME=" + folder, "USER=" + filepath.Base(folder), "GOCACHE=" + cache, "GOMODCACHE=" + modules}
+		env := []string{"HOME=" + folder + "-home", "USER=" + filepath.Base(folder), "GOCACHE=" + cache, "GOMODCACHE=" + modules}
 		if out, err := release(folder, env...); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

@@ -299,7 +299,7 @@ func TestUploadInParts(t *testing.T) {
 	}
 }
 
-// A new access key comes with the URL of the S3 endpoint, where the installation knows it. A list has neither.
+// A new access key names the URL of the S3 endpoint, where the installation knows it. A list has neither.
 func TestANewAccessKeyNamesTheEndpoint(t *testing.T) {
 	t.Parallel()
 

@@ -40,6 +40,11 @@ func (r *rawText) UnmarshalJSON(text []byte) error {
 func TestMounts(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
+	defer func() {
+		if t.Failed() {
+			t.Logf("the node:\n%s", s.host.Sh(t, `journalctl --no-pager -n 60 -u 'gpuaas-agent*' 2>&1; ss -tanep 2>&1; cat /proc/net/tcp; grep fuse /proc/self/mountinfo || true`))
+		}
+	}()
 	file := s.path("train.json")
 	must(t, os.WriteFile(file, []byte(`{"rows":3}`), 0o600))
 	s.cli("default", "storage", "cp", file, "default:dataset/train.json")
@@ -120,11 +125,6 @@ func TestMounts(t *testing.T) {
 	}
 	t.Logf("an I/O error after %s", time.Since(began).Round(time.Second))
 	began = time.Now()
-	defer func() {
-		if t.Failed() {
-			t.Logf("the node:\n%s", s.host.Sh(t, `journalctl --no-pager -n 60 -u 'gpuaas-agent*' 2>&1; ss -tanep 2>&1; cat /proc/net/tcp`))
-		}
-	}()
 	s.release(b)
 	s.becomes(b, "released")
 	t.Logf("released without storage after %s", time.Since(began).Round(time.Second))

@@ -90,7 +90,7 @@ func TestChangesOfAVersionAreNamed(t *testing.T) {
 		"lines of another kind": {func(d fstest.MapFS) {
 			d[distribution.Sums].Data = bytes.ReplaceAll(d[distribution.Sums].Data, []byte("\n"), []byte("\r\n"))
 		}, "other ends of lines"},
-		"an archive of another": {func(d fstest.MapFS) { other(t, d, key) }, "gpuaas_v1.2.2_linux_amd64.tar.gz is not an archive of v1.2.3"},
+		"an archive of another": {func(d fstest.MapFS) { olderArchive(t, d, key) }, "gpuaas_v1.2.2_linux_amd64.tar.gz is not an archive of v1.2.3"},
 		"a folder":              {func(d fstest.MapFS) { d["more/x"] = &fstest.MapFile{} }, `"more" is not a file of a version`},
 		"two files swapped": {func(d fstest.MapFS) {
 			d["openapi.yaml"], d[distribution.SBOMName(archive)] = d[distribution.SBOMName(archive)], d["openapi.yaml"]
@@ -150,8 +150,8 @@ func again(d fstest.MapFS) {
 	d[distribution.Provenance].Data = []byte(strings.Replace(text, "{", `{"payloadType":"x",`, 1))
 }
 
-// other adds an archive of another version, and signs the folder again.
-func other(t *testing.T, d fstest.MapFS, key ed25519.PrivateKey) {
+// olderArchive adds an archive of another version, and signs the folder again.
+func olderArchive(t *testing.T, d fstest.MapFS, key ed25519.PrivateKey) {
 	t.Helper()
 	const older = "gpuaas_v1.2.2_linux_amd64.tar.gz"
 	d[older], d[distribution.SBOMName(older)] = d[archive], d[distribution.SBOMName(archive)]

@@ -137,10 +137,10 @@ func (m *Mounts) detach(name string, uid int) error {
 }
 
 // unmount detaches a mount of the mount table, whose paths contain no link. A program of the tenant that still runs may put a
-// link into the path, and lead it to a mount of the node or of another tenant: the kernel follows none. What has moved
-// meanwhile is no error, because the caller reads the table again.
+// link into the path, to lead it to a mount of the node or of another tenant: no link is followed. What has moved meanwhile is
+// no error, because the caller reads the table again.
 func unmount(at string) error {
-	parent, err := unix.Openat2(unix.AT_FDCWD, filepath.Dir(at), &unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS})
+	parent, err := openFolder(filepath.Dir(at))
 	if err == nil {
 		err = unix.Unmount(fmt.Sprintf("/proc/self/fd/%d/%s", parent, filepath.Base(at)), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 		_ = unix.Close(parent)
@@ -151,6 +151,23 @@ func unmount(at string) error {
 		}
 	}
 	return err
+}
+
+// openFolder opens a folder one name after the other, and follows no link. Containers and old kernels have no openat2.
+func openFolder(path string) (fd int, err error) {
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	if fd, err = unix.Open("/", flags, 0); err != nil {
+		return -1, err
+	}
+	for name := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
+		next, err := unix.Openat(fd, name, flags, 0)
+		_ = unix.Close(fd)
+		if err != nil {
+			return -1, err
+		}
+		fd = next
+	}
+	return fd, nil
 }
 
 // removeFiles removes the units and the configuration.

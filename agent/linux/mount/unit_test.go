@@ -154,6 +154,28 @@ func TestFilesThatAreNotStoredAreCountedAgain(t *testing.T) {
 	}
 }
 
+// A tenant can change the path of a mount while it is unmounted.
+func TestFoldersAreOpenedWithoutLinks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "a/b"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/", filepath.Join(dir, "a/link")); err != nil {
+		t.Fatal(err)
+	}
+	if fd, err := openFolder(filepath.Join(dir, "a/b")); err != nil {
+		t.Error(err)
+	} else if err := syscall.Close(fd); err != nil {
+		t.Error(err)
+	}
+	for _, path := range []string{"a/link", "a/link/proc", "a/missing"} {
+		if _, err := openFolder(filepath.Join(dir, path)); err == nil {
+			t.Errorf("%s is opened", path)
+		}
+	}
+}
+
 func TestLastLinesOfRclone(t *testing.T) {
 	t.Parallel()
 	if got := lastLines("one; two\nthree\x1b[31m\n"); got != "one  two. three [31m" {

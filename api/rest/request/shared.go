@@ -18,12 +18,12 @@ func Shared[T any](r *Call, name string, read func() (T, error)) (T, error) {
 	if r.shared == nil {
 		return read()
 	}
-	result, err := r.shared.once(name, func() (any, error) { return read() })()
+	result, err := r.shared.read(name, func() (any, error) { return read() })()
 	of, _ := result.(T)
 	return of, err
 }
 
-func (s *shared) once(name string, read func() (any, error)) func() (any, error) {
+func (s *shared) read(name string, read func() (any, error)) func() (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.reads[name] == nil {

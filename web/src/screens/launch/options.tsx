@@ -54,8 +54,7 @@ export function Options({ draft, change, projects, project, sku }: Props) {
         label={t("mounts")}
         description={t("mountsNote")}
         placeholder={t("mountsExample")}
-        autosize
-        maxRows={8}
+        rows={3}
         value={draft.mounts}
         error={wrong === undefined ? undefined : t("mountsWrong", { line: wrong })}
         onChange={(event) => change({ mounts: event.currentTarget.value })}

@@ -26,7 +26,7 @@ export function Deliveries({ webhook: { id, status: state } }: Props) {
   const { status } = useSearch({ from: "/webhooks/$id" });
   const navigate = useNavigate({ from: "/webhooks/$id" });
   return (
-    <section className="stack" aria-label={t("deliveries")}>
+    <section className="stack">
       <h2>{t("deliveries")}</h2>
       <Filter label={t("show")} any={t("any")} values={statuses} value={status ?? ""} change={(status) => void navigate({ search: (old) => ({ ...old, status }), replace: true })} />
       <CursorTable

@@ -14,7 +14,7 @@ type Consumer = Schemas["Consumer"];
 export function Consumers() {
   const t = useTranslations("events");
   return (
-    <section className="stack" aria-label={t("consumers")}>
+    <section className="stack">
       <h2>{t("consumers")}</h2>
       <CursorTable
         label={t("consumers")}

@@ -19,7 +19,7 @@ export function Letters({ filter, columns }: { filter: LetterFilter; columns: Co
   const t = useTranslations("events");
   const filtered = Object.values(filter).some((value) => value !== undefined);
   return (
-    <section className="stack" aria-label={t("letters")}>
+    <section className="stack">
       <h2>{t("letters")}</h2>
       <p>{t("lettersText")}</p>
       <CursorTable
