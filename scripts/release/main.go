@@ -24,12 +24,9 @@ type platform struct {
 	programs             []string
 }
 
-// A node runs Linux. Other systems have the command line, which also starts an installation for development.
 var platforms = []platform{
 	{"linux", "amd64", []string{"gpuaas", "gpuaas-agent"}},
 	{"linux", "arm64", []string{"gpuaas", "gpuaas-agent"}},
-	{"darwin", "amd64", []string{"gpuaas"}},
-	{"darwin", "arm64", []string{"gpuaas"}},
 }
 
 type release struct {
