@@ -31,7 +31,7 @@ It needs no network and no installation.`,
 			if info, err := os.Stat(args[0]); err != nil || !info.IsDir() {
 				return errs.Invalid("dir", "%s is not a folder", args[0]).Try("pass the folder with the downloaded files")
 			}
-			text, err := os.ReadFile(key) //nolint:gosec // the caller names the file
+			text, err := os.ReadFile(key)
 			if err != nil {
 				return errs.Invalid("key", "cannot be read: %v", err).Try("pass the file with the public key of the releases")
 			}

@@ -19,14 +19,14 @@ func (r *release) compile(p platform, program, to string) error {
 	return nil
 }
 
-// command returns the output of a command without its last newline.
-func command(name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...) //nolint:noctx,gosec // as above
+// git returns the output of git without its last newline.
+func git(args ...string) (string, error) {
+	cmd := exec.Command("git", args...) //nolint:noctx,gosec // as above
 	var failure bytes.Buffer
 	cmd.Stderr = &failure
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, failure.String())
+		return "", fmt.Errorf("git %s: %w: %s", strings.Join(args, " "), err, failure.String())
 	}
 	return strings.TrimSuffix(string(out), "\n"), nil
 }

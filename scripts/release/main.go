@@ -60,7 +60,7 @@ func (r *release) run(key string) (err error) {
 	if !versionForm.MatchString(r.version) || key == "" || r.builder == "" || r.out == "" {
 		return errors.New("want VERSION=v1.2.3, KEY=FILE with a private key of Ed25519, and BUILDER=TEXT that states who builds where")
 	}
-	text, err := os.ReadFile(key) //nolint:gosec // the caller names the file
+	text, err := os.ReadFile(key)
 	if err != nil {
 		return fmt.Errorf("reading the key: %w", err)
 	}
@@ -91,7 +91,7 @@ func (r *release) run(key string) (err error) {
 
 // checkTree rejects a work tree whose version cannot be built again, or whose documents do not name the version.
 func (r *release) checkTree() (err error) {
-	changed, err := command("git", "status", "--porcelain")
+	changed, err := git("status", "--porcelain")
 	if err != nil {
 		return err
 	}
@@ -99,13 +99,13 @@ func (r *release) checkTree() (err error) {
 		return fmt.Errorf("the work tree differs from its commit:\n%s", changed)
 	}
 	// The compiler stores the tag of the commit in each program, so that a build without it is not equal.
-	if tags, err := command("git", "tag", "--points-at", "HEAD"); err != nil || tags != r.version {
+	if tags, err := git("tag", "--points-at", "HEAD"); err != nil || tags != r.version {
 		return fmt.Errorf("the commit has the tags %q: git tag %s, and fetch the tags in each clone", tags, r.version)
 	}
-	if r.revision, err = command("git", "rev-parse", "HEAD"); err != nil {
+	if r.revision, err = git("rev-parse", "HEAD"); err != nil {
 		return err
 	}
-	stamp, err := command("git", "show", "-s", "--format=%cI", "HEAD")
+	stamp, err := git("show", "-s", "--format=%cI", "HEAD")
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (r *release) build(p platform) error {
 		if err := r.compile(p, program, path); err != nil {
 			return err
 		}
-		content, err := os.ReadFile(path) //nolint:gosec // written above
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (r *release) build(p platform) error {
 		members, components = append(members, distribution.Member{Name: program, Content: content, Executable: true}), append(components, modules...)
 	}
 	for _, name := range []string{"CHANGELOG.md", "LICENSE", "README.md"} {
-		content, err := os.ReadFile(name) //nolint:gosec // a file of the tree
+		content, err := os.ReadFile(name)
 		if err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func (m mounted) read(ctx context.Context, size int64) (took time.Duration, err 
 	}()
 	path := filepath.Join(at, "mounted")
 	for range 1000 {
-		if _, err := os.Stat(path); err == nil { //nolint:gosec // a file of the bench
+		if _, err := os.Stat(path); err == nil {
 			return readAll(path, size)
 		}
 		lab.Wait(ctx, 10*lab.Poll)
@@ -111,7 +111,7 @@ func (m mounted) read(ctx context.Context, size int64) (took time.Duration, err 
 }
 
 func readAll(path string, size int64) (time.Duration, error) {
-	f, err := os.Open(path) //nolint:gosec // a file of the bench
+	f, err := os.Open(path)
 	if err != nil {
 		return 0, fmt.Errorf("reading over a mount: %w", err)
 	}
