@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"log/slog"
 	"math/big"
@@ -15,6 +16,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -173,8 +175,9 @@ func (w *wire) hear() (status int, body string, last bool) {
 	return r.StatusCode, string(text), r.Close
 }
 
-// silent returns whether the connection ends here without another byte.
+// silent returns whether the connection ends here without another byte. A server that ends a connection before it has read the
+// end of the handshake resets it.
 func (w *wire) silent() bool {
 	_, err := w.r.ReadByte()
-	return err == io.EOF
+	return err == io.EOF || errors.Is(err, syscall.ECONNRESET)
 }
