@@ -29,7 +29,7 @@ func TestKilledUploadContinues(t *testing.T) {
 	}
 	h := newInstallation(t)
 	h.start()
-	if status, err := h.callAs("default-admin", "PUT", "/api/v1/admin/policies/storage.max_object_bytes", "", map[string]any{"scope": "platform", "value": max(size, 5<<30)}, nil); err != nil {
+	if status, err := h.callAs("default-admin", "PUT", "/api/v1/admin/policies/storage.max_object_bytes", "", map[string]any{"scope": "platform", "value": max(size, 5<<30)}, &struct{}{}); err != nil {
 		t.Fatalf("%d %v", status, err)
 	}
 	name, sum := randomFile(t, h.path("large"), size)
