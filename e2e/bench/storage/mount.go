@@ -60,7 +60,7 @@ func Mounts(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		}
 	}
 	side := func(name string, c *minio.Client, k protocol.MountKey) lab.Side {
-		m := mounted{dir: filepath.Join(l.Dir, "b8-"+name), endpoint: c.EndpointURL().String(), key: k}
+		m := mounted{dir: filepath.Join(l.Dir, "b8-"+name), endpoint: c.EndpointURL().String(), key: k, log: l.Log}
 		return func(ctx context.Context) (time.Duration, error) { return m.read(ctx, size) }
 	}
 	p, err := l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil },
@@ -77,6 +77,7 @@ func Mounts(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 type mounted struct {
 	dir, endpoint string
 	key           protocol.MountKey
+	log           io.Writer // of rclone
 }
 
 // read mounts, reads the file once, and unmounts. Only the time of the read counts.
@@ -91,6 +92,8 @@ func (m mounted) read(ctx context.Context, size int64) (took time.Duration, err 
 	}
 	args := append([]string{"mount", "--config=" + config, "--cache-dir=" + filepath.Join(m.dir, "cache")}, mount.Args(bucketName, protocol.Mount{At: "at"}, 1024)...)
 	cmd := exec.CommandContext(ctx, "rclone", append(args, at)...) //nolint:gosec // rclone of this computer
+	// rclone rejects some settings of AWS clients, such as a bundle of certificates.
+	cmd.Env, cmd.Stdout, cmd.Stderr = []string{"HOME=" + m.dir, "PATH=" + os.Getenv("PATH")}, m.log, m.log
 	lab.Gentle(cmd)
 	if err := cmd.Start(); err != nil {
 		return 0, fmt.Errorf("starting rclone: %w", err)
