@@ -27,26 +27,11 @@ const bucketName = "default"
 // Gateway compares the S3 endpoint with versitygw over a folder of the same disk, with one client for both, and measures how the
 // memory of the server grows.
 func Gateway(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ours, err := api.Stall(ctx, l, "b4")
+	e, stop, err := startEndpoints(ctx, l, "b4")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { cancel(); ours.Stop() }()
-	id, secret, err := ours.AccessKey(ctx)
-	if err != nil {
-		return nil, err
-	}
-	us, err := s3Client(ours.StorageAddress(), id, secret)
-	if err != nil {
-		return nil, err
-	}
-	them, stop, err := startGateway(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { cancel(); stop() }()
+	defer stop()
 	c := s3Load{size: int64(l.Scaled(fileSize, 1<<20))}
 	var rows []lab.Row
 	var before float64
@@ -59,10 +44,10 @@ func Gateway(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 	} {
 		p, err := l.Alternate(ctx, lab.LeastPairs, func(context.Context) error {
 			if before == 0 {
-				before = lab.Resident(ours.PID())
+				before = lab.Resident(e.server.PID())
 			}
 			return nil
-		}, m.side(us), m.side(them))
+		}, m.side(e.ours), m.side(e.peer))
 		if err != nil {
 			return rows, err
 		}
@@ -70,10 +55,51 @@ func Gateway(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		r.Note = fmt.Sprintf("%d files of %d MiB a run, one after the other", files, c.size>>20)
 		rows = append(rows, r)
 	}
-	after := lab.Resident(ours.PID())
+	after := lab.Resident(e.server.PID())
 	grown := lab.Row{ID: "B4-rss", Path: "memory of the server after these transfers / before", Unit: " MiB", Ours: after, Peer: before, Ratio: after / before, Min: after / before, Max: after / before}
 	grown.Note = fmt.Sprintf("%d MiB were transferred", 2*int64(files*(lab.LeastPairs+1))*c.size>>20)
 	return append(rows, grown.AtMost(1.5)), nil
+}
+
+// endpoints are the S3 endpoint and versitygw with a client of each.
+type endpoints struct {
+	server     interface{ PID() int }
+	ours, peer *minio.Client
+	id, secret string // access key of ours
+}
+
+// startEndpoints starts both. The name is that of the folder of the server.
+func startEndpoints(ctx context.Context, l *lab.Lab, name string) (e endpoints, stop func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var stops []func()
+	stop = func() {
+		cancel()
+		for _, s := range stops {
+			s()
+		}
+	}
+	defer func() {
+		if err != nil {
+			stop()
+		}
+	}()
+	server, err := api.Stall(ctx, l, name)
+	if err != nil {
+		return e, stop, err
+	}
+	e.server, stops = server, append(stops, func() { server.Stop() })
+	if e.id, e.secret, err = server.AccessKey(ctx); err != nil {
+		return e, stop, err
+	}
+	if e.ours, err = s3Client(server.StorageAddress(), e.id, e.secret); err != nil {
+		return e, stop, err
+	}
+	peer, stopPeer, err := startGateway(ctx, l)
+	if err != nil {
+		return e, stop, err
+	}
+	e.peer, stops = peer, append(stops, stopPeer)
+	return e, stop, nil
 }
 
 // s3Client signs the chunks of each upload, as clients without TLS do.

@@ -14,7 +14,6 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/gpuaas/gpuaas/agent/linux/mount"
-	"github.com/gpuaas/gpuaas/e2e/bench/api"
 	"github.com/gpuaas/gpuaas/e2e/bench/lab"
 	"github.com/gpuaas/gpuaas/protocol"
 )
@@ -33,28 +32,13 @@ func Mounts(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		return nil, fmt.Errorf("this computer does not mount: %w", err)
 	}
 	_ = fuse.Close()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ours, err := api.Stall(ctx, l, "b8")
+	e, stop, err := startEndpoints(ctx, l, "b8")
 	if err != nil {
 		return nil, err
 	}
-	defer func() { cancel(); ours.Stop() }()
-	id, secret, err := ours.AccessKey(ctx)
-	if err != nil {
-		return nil, err
-	}
-	us, err := s3Client(ours.StorageAddress(), id, secret)
-	if err != nil {
-		return nil, err
-	}
-	them, stop, err := startGateway(ctx, l)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { cancel(); stop() }()
+	defer stop()
 	size := int64(l.Scaled(mountedFile, 1<<20))
-	for _, c := range []*minio.Client{us, them} {
+	for _, c := range []*minio.Client{e.ours, e.peer} {
 		if _, err := c.PutObject(ctx, bucketName, "mounted", io.LimitReader(zeros{}, size), size, minio.PutObjectOptions{}); err != nil {
 			return nil, fmt.Errorf("uploading to %s: %w", c.EndpointURL(), err)
 		}
@@ -64,7 +48,7 @@ func Mounts(ctx context.Context, l *lab.Lab) ([]lab.Row, error) {
 		return func(ctx context.Context) (time.Duration, error) { return m.read(ctx, size) }
 	}
 	p, err := l.Alternate(ctx, lab.LeastPairs, func(context.Context) error { return nil },
-		side("ours", us, protocol.MountKey{AccessKeyID: id, Secret: secret}), side("peer", them, protocol.MountKey{AccessKeyID: gatewayID, Secret: gatewaySecret}))
+		side("ours", e.ours, protocol.MountKey{AccessKeyID: e.id, Secret: e.secret}), side("peer", e.peer, protocol.MountKey{AccessKeyID: gatewayID, Secret: gatewaySecret}))
 	if err != nil {
 		return nil, err
 	}
