@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path"
@@ -153,7 +154,7 @@ func (p *copyPlan) target(base string) place {
 func (p *copyPlan) addLocal(from place) error {
 	info, err := os.Stat(from.path)
 	if err != nil {
-		return err
+		return output.UsageError("%s cannot be read: %v", from, errors.Unwrap(err))
 	}
 	to := p.target(filepath.Base(from.path))
 	if !info.IsDir() {

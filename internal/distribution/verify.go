@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Verified describes a folder that Verify has accepted.
@@ -66,21 +67,24 @@ func Verify(dir fs.FS, key ed25519.PublicKey) (v Verified, err error) {
 
 // differences lists files that are missing, unknown or changed.
 func differences(observed, listed Digests, in string) error {
-	var all []error
+	var all []string
 	for _, name := range slices.Sorted(maps.Keys(listed)) {
 		switch digest, found := observed[name]; {
 		case !found:
-			all = append(all, fmt.Errorf("%s is missing: %s lists it", name, in))
+			all = append(all, fmt.Sprintf("%s is missing: %s lists it", name, in))
 		case digest != listed[name]:
-			all = append(all, fmt.Errorf("%s is not the file that %s lists", name, in))
+			all = append(all, fmt.Sprintf("%s is not the file that %s lists", name, in))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(observed)) {
 		if _, found := listed[name]; !found {
-			all = append(all, fmt.Errorf("%s is not in %s", name, in))
+			all = append(all, fmt.Sprintf("%s is not in %s", name, in))
 		}
 	}
-	return errors.Join(all...)
+	if len(all) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(all, "; "))
 }
 
 // archives compares the programs of each archive with its bill of materials and with the stated commit.
