@@ -64,13 +64,18 @@ type reporter interface {
 	Fatal(args ...any)
 }
 
-func newFake(t reporter) (*fake, *httptest.Server) {
+// contractRouter parses the contract once for all fakes.
+var contractRouter = sync.OnceValues(func() (routers.Router, error) {
 	doc, err := openapi.Document()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	doc.Servers = openapi3.Servers{}
-	router, err := gorillamux.NewRouter(doc)
+	return gorillamux.NewRouter(doc)
+})
+
+func newFake(t reporter) (*fake, *httptest.Server) {
+	router, err := contractRouter()
 	if err != nil {
 		t.Fatal(err)
 	}

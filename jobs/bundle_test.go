@@ -95,7 +95,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	}
 	b.node = w.Node(t, "node-1", 4)
 	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{
-		Schema: migrations.RiverSchema, Logger: quiet, Workers: jobs.Workers(b.deps), FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
+		Schema: migrations.RiverSchema, Logger: quiet, Workers: jobs.Workers(b.deps), FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 200 * time.Millisecond,
 		TestOnly: true, Queues: map[string]river.QueueConfig{
 			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, keys.QueueAccess: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1}, forge.QueueForge: {MaxWorkers: 2}, riverjob.QueueNotify: {MaxWorkers: 4}, riverjob.QueueWebhook: {MaxWorkers: 4},
 		},

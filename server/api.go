@@ -47,7 +47,11 @@ func (s *Server) serveAPI(ctx context.Context) error {
 		}
 	}
 	s.auth.configure(&config, s.cfg.Profile.Development)
-	api, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request
+	contract, err := rest.ReadContract()
+	if err != nil {
+		return err
+	}
+	api, err := rest.New(contract, config) //nolint:contextcheck // its handlers take the context of the request
 	if err != nil {
 		return fmt.Errorf("building the API: %w", err)
 	}

@@ -19,7 +19,7 @@ const millisecond = 1e3
 
 var (
 	dueObjects = prometheus.NewDesc("gpuaas_due_objects", "Objects that the loop must process now.", []string{"kind"}, nil)
-	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "How long the oldest of them has waited.", []string{"kind"}, nil)
+	dueAge     = prometheus.NewDesc("gpuaas_due_oldest_age_seconds", "How long the oldest due object has waited.", []string{"kind"}, nil)
 	slotCount  = prometheus.NewDesc("gpuaas_slots", "Slots by state.", []string{"sku", "region", "state"}, nil)
 	gpus       = prometheus.NewDesc("gpuaas_gpus", "Devices by health; missing ones are no longer in their node's report.", []string{"sku", "region", "state"}, nil)
 	nodes      = prometheus.NewDesc("gpuaas_nodes", "Nodes that are not retired.", []string{"lifecycle", "health", "reachability"}, nil)

@@ -52,7 +52,7 @@ func TestMiddlewaresAddFewAllocations(t *testing.T) { //nolint:paralleltest // i
 		config = *c
 	})
 	m := &readOnce{}
-	server, err := rest.NewWith(config, func(h oapi.StrictServerInterface) oapi.StrictServerInterface {
+	server, err := rest.NewWith(w.contract, config, func(h oapi.StrictServerInterface) oapi.StrictServerInterface {
 		m.StrictServerInterface = h
 		return m
 	})

@@ -62,9 +62,29 @@ type fixture struct {
 	live     bool
 	tokens   map[string]string // of the service account
 
+	published
+}
+
+// published is the contract, prepared for documented.
+type published struct {
+	contract   *rest.Contract
 	routes     *http.ServeMux // the paths of the contract
 	operations map[string]openapi.Operation
 }
+
+// readContract parses the contract once for all tests.
+var readContract = sync.OnceValues(func() (p published, err error) {
+	p.routes, p.operations = http.NewServeMux(), map[string]openapi.Operation{}
+	if p.contract, err = rest.ReadContract(); err != nil {
+		return p, err
+	}
+	for _, op := range openapi.Operations(p.contract.Document) {
+		pattern := op.Method + " " + op.Path
+		p.routes.Handle(pattern, http.NotFoundHandler())
+		p.operations[pattern] = op
+	}
+	return p, nil
+})
 
 // logBuffer stores what several requests log.
 type logBuffer struct {
@@ -127,10 +147,9 @@ func setup(t testing.TB, change ...option) *fixture {
 // setupOn builds a world on a database, as another process on the same database would.
 func setupOn(t testing.TB, db *pgxpool.Pool, change ...option) *fixture {
 	t.Helper()
-	doc, err := openapi.Document()
+	p, err := readContract()
 	must(t, err)
-	w := &fixture{TB: t, doc: doc, db: db, log: &logBuffer{}, now: t0, provider: &signInProvider{begun: map[string][3]string{}}}
-	w.listOperations()
+	w := &fixture{TB: t, published: p, doc: p.contract.Document, db: db, log: &logBuffer{}, now: t0, provider: &signInProvider{begun: map[string][3]string{}}}
 	w.buildServices()
 	config := rest.Config{
 		Services: w.services, Tasks: &nodetask.Store{DB: w.database},
@@ -149,7 +168,7 @@ func setupOn(t testing.TB, db *pgxpool.Pool, change ...option) *fixture {
 	for _, c := range change {
 		c(w, &config)
 	}
-	w.server, err = rest.New(config)
+	w.server, err = rest.New(w.contract, config)
 	must(t, err)
 	w.handler = w.server.Handler()
 	return w
@@ -302,16 +321,6 @@ func (b *fixture) documented(req *http.Request, status int) {
 	_, pattern := b.routes.Handler(req)
 	if op, found := b.operations[pattern]; found && status != http.StatusMethodNotAllowed && status != http.StatusRequestHeaderFieldsTooLarge && op.Responses.Status(status) == nil {
 		b.Errorf("%s %s: the contract of %s does not list the status %d", req.Method, req.URL.Path, op.OperationID, status)
-	}
-}
-
-// listOperations prepares documented.
-func (b *fixture) listOperations() {
-	b.routes, b.operations = http.NewServeMux(), map[string]openapi.Operation{}
-	for _, op := range openapi.Operations(b.doc) {
-		pattern := op.Method + " " + op.Path
-		b.routes.Handle(pattern, http.NotFoundHandler())
-		b.operations[pattern] = op
 	}
 }
 

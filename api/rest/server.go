@@ -9,13 +9,11 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic/gin/otelgin"
 
 	"github.com/gpuaas/gpuaas/api/oapi"
-	"github.com/gpuaas/gpuaas/api/openapi"
 	"github.com/gpuaas/gpuaas/api/rest/logs"
 	"github.com/gpuaas/gpuaas/api/rest/middleware"
 	"github.com/gpuaas/gpuaas/api/rest/page"
@@ -98,25 +96,21 @@ type Server struct {
 }
 
 // New returns an error if the contract or the configuration is incomplete.
-func New(cfg Config) (*Server, error) { return NewWith(cfg, nil) }
+func New(c *Contract, cfg Config) (*Server, error) { return NewWith(c, cfg, nil) }
 
 // NewWith is New with a wrapper around the handlers. The bench replaces single operations with it.
-func NewWith(cfg Config, wrap func(oapi.StrictServerInterface) oapi.StrictServerInterface) (*Server, error) {
+func NewWith(c *Contract, cfg Config, wrap func(oapi.StrictServerInterface) oapi.StrictServerInterface) (s *Server, err error) {
 	if cfg.CursorKeys == nil {
 		return nil, errors.New("rest: CursorKeys are missing")
 	}
-	doc, err := openapi.Document()
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{Config: cfg, streams: request.StreamsOf(doc)}
+	s = &Server{Config: cfg, streams: request.StreamsOf(c.Document)}
 	if _, host, ok := strings.Cut(cfg.Profile.Storage.PublicURL, "://"); ok {
 		s.filesHost = host
 	}
 	if s.chain, err = middleware.New(middleware.Config{
 		Problems: response.Problems{Log: cfg.Log}, Identity: cfg.Services.Identity, SignIn: cfg.Services.SignIn, Keys: cfg.Services.Keys, Front: cfg.Front, Limits: cfg.Limits, SharedLimits: cfg.SharedLimits,
 		Roles: func() policies.RoleTable { return cfg.Services.Policies.Latest().Roles }, Notice: middleware.NoticeFrom(cfg.Services.Policies), Clock: cfg.Clock, Accounts: middleware.Accounts{Keys: cfg.CursorKeys},
-	}, doc); err != nil {
+	}, c.Document); err != nil {
 		return nil, err
 	}
 	s.signin = signin.New(signin.Config{
@@ -128,11 +122,11 @@ func NewWith(cfg Config, wrap func(oapi.StrictServerInterface) oapi.StrictServer
 	if wrap != nil {
 		s.handlers = wrap(s.handlers)
 	}
-	return s, s.mount(doc)
+	return s, s.mount(c.pages)
 }
 
 // mount builds the routes.
-func (s *Server) mount(doc *openapi3.T) error {
+func (s *Server) mount(docs reference.Pages) error {
 	gin.SetMode(gin.ReleaseMode)
 	e := gin.New()
 	// Without it the context of handlers would hide cancellation, trace and caller.
@@ -165,10 +159,6 @@ func (s *Server) mount(doc *openapi3.T) error {
 		ErrorHandler: func(c *gin.Context, err error, _ int) { s.chain.BadRequest(c, err) },
 	})
 
-	docs, err := reference.New(doc, response.StatusOf)
-	if err != nil {
-		return err
-	}
 	s.mountPages(e, docs)
 	s.mountRiver(e)
 	if s.Portal != nil {

@@ -13,6 +13,15 @@ import (
 // travel with the statements. before is called between the last of them and
 // COMMIT.
 func Commit(ctx context.Context, db DB, b *pgx.Batch, before func()) error {
+	return Transact(ctx, db, b, func(Queryer) error {
+		before()
+		return nil
+	})
+}
+
+// Transact runs a batch and then a function as one transaction. BEGIN and the scope travel with the batch. An error of the
+// function ends the transaction without an effect.
+func Transact(ctx context.Context, db DB, first *pgx.Batch, then func(Queryer) error) error {
 	whole := &pgx.Batch{}
 	whole.Queue("begin")
 	pool, ok := db.(*pgxpool.Pool)
@@ -27,11 +36,10 @@ func Commit(ctx context.Context, db DB, b *pgx.Batch, before func()) error {
 	}
 	if !ok { // a transaction in a test
 		return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-			if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			if err := tx.SendBatch(ctx, first).Close(); err != nil {
 				return err
 			}
-			before()
-			return nil
+			return then(tx)
 		})
 	}
 	conn, err := pool.Acquire(ctx)
@@ -40,12 +48,14 @@ func Commit(ctx context.Context, db DB, b *pgx.Batch, before func()) error {
 	}
 	// A connection in an open transaction is closed and not returned to the pool.
 	defer conn.Release()
-	whole.QueuedQueries = append(whole.QueuedQueries, b.QueuedQueries...)
-	if err := conn.SendBatch(ctx, whole).Close(); err != nil {
+	whole.QueuedQueries = append(whole.QueuedQueries, first.QueuedQueries...)
+	if err = conn.SendBatch(ctx, whole).Close(); err == nil {
+		err = then(conn)
+	}
+	if err != nil {
 		rollback(ctx, conn)
 		return err
 	}
-	before()
 	tag, err := conn.Exec(ctx, "commit")
 	switch {
 	case err != nil:

@@ -15,7 +15,7 @@ const scrapeTimeout = 5 * time.Second
 
 var (
 	outboxPending = prometheus.NewDesc("gpuaas_outbox_pending", "Events that the stream does not contain yet, counted up to 10,000.", []string{"stream"}, nil)
-	outboxAge     = prometheus.NewDesc("gpuaas_outbox_oldest_age_seconds", "Age of the oldest of them.", []string{"stream"}, nil)
+	outboxAge     = prometheus.NewDesc("gpuaas_outbox_oldest_age_seconds", "Age of the oldest event that the stream does not contain yet.", []string{"stream"}, nil)
 	deadLetters   = prometheus.NewDesc("gpuaas_dead_letters", "Dead letters that no operator has resolved.", []string{"stream"}, nil)
 )
 

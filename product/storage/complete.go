@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/parts"
@@ -230,14 +231,9 @@ func (s *Service) afterVerify(ctx context.Context, at Scope, u Upload, err error
 
 // finish makes the backend object a file, and stores the result in the same transaction.
 func (s *Service) finish(ctx context.Context, at Scope, u Upload, size int64, c Condition, k keyed[Uploaded]) (r Uploaded, err error) {
-	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if err := k.claim(ctx, tx); err != nil {
-			return err
-		}
-		w, err := s.lock(ctx, tx, at, u.Path)
-		if err != nil {
-			return err
-		}
+	first := &pgx.Batch{}
+	k.queueClaim(first)
+	err = s.inProject(ctx, first, at, u.Path, func(tx pg.Queryer, w walked) error {
 		now, err := uploadOf(ctx, tx, lockUpload, at, u.ID)
 		switch {
 		case err != nil:
@@ -314,7 +310,7 @@ func (s *Service) abort(ctx context.Context, at Scope, id uuid.UUID, k keyed[Upl
 
 // unreserve ends the reservation and deletes the parts of an upload. The cleanup job deletes the backend object, if there is
 // one.
-func (s *Service) unreserve(ctx context.Context, tx pgx.Tx, at Scope, id uuid.UUID) error {
+func (s *Service) unreserve(ctx context.Context, tx pg.Queryer, at Scope, id uuid.UUID) error {
 	if _, err := tx.Exec(ctx, deleteParts, id); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
@@ -15,21 +16,26 @@ type keyed[T any] struct {
 }
 
 // claim fails where the same request is in progress or done.
-func (k keyed[T]) claim(ctx context.Context, tx pgx.Tx) error {
-	if k.change == nil {
-		return nil
-	}
+func (k keyed[T]) claim(ctx context.Context, tx pg.Queryer) error {
 	b := &pgx.Batch{}
-	k.identity.QueueKey(b, k.change.Key, identity.Reply{})
+	k.queueClaim(b)
 	return tx.SendBatch(ctx, b).Close()
 }
 
-func (k keyed[T]) end(ctx context.Context, tx pgx.Tx, made T) error {
-	ch := k.change
-	if ch == nil || ch.Answer == nil {
-		return nil
+func (k keyed[T]) queueClaim(b *pgx.Batch) {
+	if k.change != nil {
+		k.identity.QueueKey(b, k.change.Key, identity.Reply{})
 	}
+}
+
+func (k keyed[T]) end(ctx context.Context, tx pg.Queryer, made T) error {
 	b := &pgx.Batch{}
-	k.identity.QueueReply(b, ch.Key, ch.Answer(made))
+	k.queueEnd(b, made)
 	return tx.SendBatch(ctx, b).Close()
+}
+
+func (k keyed[T]) queueEnd(b *pgx.Batch, made T) {
+	if ch := k.change; ch != nil && ch.Answer != nil {
+		k.identity.QueueReply(b, ch.Key, ch.Answer(made))
+	}
 }

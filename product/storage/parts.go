@@ -121,7 +121,9 @@ func (s *Service) begin(ctx context.Context, at Scope, n NewUpload, k keyed[Uplo
 	}
 	failpoint.Hit("storage.begin.after_object")
 	u = Upload{ID: begun.ID, Path: n.Path, MediaType: n.MediaType, Size: l.Size, PartSize: l.Part, SHA256: n.SHA256, Metadata: n.Metadata, If: n.If, State: Open, CreatedBy: at.By.Actor, handle: begun.Handle}
-	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error { return s.insertUpload(ctx, tx, at, &u, k) })
+	first := &pgx.Batch{}
+	k.queueClaim(first)
+	err = s.inProject(ctx, first, at, nil, func(tx pg.Queryer, _ walked) error { return s.insertUpload(ctx, tx, at, &u, k) })
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
@@ -131,13 +133,7 @@ func (s *Service) begin(ctx context.Context, at Scope, n NewUpload, k keyed[Uplo
 	return u, nil
 }
 
-func (s *Service) insertUpload(ctx context.Context, tx pgx.Tx, at Scope, u *Upload, k keyed[Upload]) error {
-	if err := k.claim(ctx, tx); err != nil {
-		return err
-	}
-	if _, err := s.lock(ctx, tx, at, nil); err != nil {
-		return err
-	}
+func (s *Service) insertUpload(ctx context.Context, tx pg.Queryer, at Scope, u *Upload, k keyed[Upload]) error {
 	life := s.Limits(at.Tenant, at.Project).UploadLife
 	b := &pgx.Batch{}
 	b.Queue(countUploads, at.Project, maxUploads).QueryRow(func(row pgx.Row) error {

@@ -25,7 +25,7 @@ type Removal struct {
 // Delete deletes an object, with all that is below it. It changes one row. The object can be restored until its PurgeAt, and
 // counts until then.
 func (s *Service) Delete(ctx context.Context, ch identity.Change[Object], r Removal) (Object, error) {
-	return s.apply(ctx, ch, r.Path, func(tx pgx.Tx, at Scope, w walked) (Object, error) {
+	return s.apply(ctx, ch, r.Path, func(tx pg.Queryer, at Scope, w walked, _ *pgx.Batch) (Object, error) {
 		o, err := w.read()
 		if err == nil {
 			err = r.If.check(o, true)
@@ -48,7 +48,7 @@ func (s *Service) Delete(ctx context.Context, ch identity.Change[Object], r Remo
 	})
 }
 
-func onlyEmpty(ctx context.Context, tx pgx.Tx, o Object) error {
+func onlyEmpty(ctx context.Context, tx pg.Queryer, o Object) error {
 	var empty bool
 	if err := tx.QueryRow(ctx, isEmpty, o.ID).Scan(&empty); err != nil {
 		return fmt.Errorf("reading the folder %s: %w", o.Path, err)
@@ -65,7 +65,7 @@ func (s *Service) Deleted(ctx context.Context, at Scope, after uuid.UUID, limit 
 	return pg.List(ctx, s.DB, "deleted files", selectTrash, ScanObject, at.Project, after, limit)
 }
 
-func deletedOne(ctx context.Context, tx pgx.Tx, at Scope, id uuid.UUID) (Object, error) {
+func deletedOne(ctx context.Context, tx pg.Queryer, at Scope, id uuid.UUID) (Object, error) {
 	o, err := pg.One(ctx, tx, "deleted file", selectInTrash, ScanObject, at.Project, id)
 	if errs.CodeOf(err) == errs.NotFound {
 		return o, errs.New(errs.StorageObjectNotFound, "the project has no such deleted object").At("object_id")
@@ -75,7 +75,7 @@ func deletedOne(ctx context.Context, tx pgx.Tx, at Scope, id uuid.UUID) (Object,
 
 // Purge ends the time in which a deleted object can be restored.
 func (s *Service) Purge(ctx context.Context, ch identity.Change[Object], id uuid.UUID) (Object, error) {
-	return s.apply(ctx, ch, nil, func(tx pgx.Tx, at Scope, _ walked) (Object, error) {
+	return s.apply(ctx, ch, nil, func(tx pg.Queryer, at Scope, _ walked, _ *pgx.Batch) (Object, error) {
 		o, err := deletedOne(ctx, tx, at, id)
 		if err != nil {
 			return o, err
@@ -89,7 +89,7 @@ func (s *Service) Purge(ctx context.Context, ch identity.Change[Object], id uuid
 
 // Restore restores a deleted object to its folder, or to another path.
 func (s *Service) Restore(ctx context.Context, ch identity.Change[Object], id uuid.UUID, to objectpath.Path) (Object, error) {
-	return s.apply(ctx, ch, to, func(tx pgx.Tx, at Scope, w walked) (Object, error) {
+	return s.apply(ctx, ch, to, func(tx pg.Queryer, at Scope, w walked, b *pgx.Batch) (Object, error) {
 		o, err := deletedOne(ctx, tx, at, id)
 		if err != nil {
 			return o, err
@@ -106,17 +106,16 @@ func (s *Service) Restore(ctx context.Context, ch identity.Change[Object], id uu
 			return o, err
 		}
 		parent := w.found[len(w.path)-1]
-		b := &pgx.Batch{}
 		b.Queue(untrashObject, id, parent.ID, w.path.Name(), objectpath.Fold(w.path.Name()))
 		w.grow(b, o.deepest, longestBelow(o))
 		s.note(b, at, "storage_object.restore", id, map[string]any{"path": w.path.String(), "type": o.Type})
 		o.Path, o.Parent, o.Name, o.DeletedAt, o.PurgeAt, o.DeletedPath, o.UpdatedAt = w.path, parent.ID, w.path.Name(), nil, nil, "", s.Clock.Now()
-		return o, tx.SendBatch(ctx, b).Close()
+		return o, nil
 	})
 }
 
 // formerPath returns the path of the folder of a deleted object today, which may have been renamed, and its name.
-func (s *Service) formerPath(ctx context.Context, tx pgx.Tx, at Scope, o Object) (walked, error) {
+func (s *Service) formerPath(ctx context.Context, tx pg.Queryer, at Scope, o Object) (walked, error) {
 	above, err := pg.List(ctx, tx, "folders", selectFolders, ScanObject, o.Parent)
 	if err != nil {
 		return walked{}, err

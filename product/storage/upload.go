@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/failpoint"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
 	"github.com/gpuaas/gpuaas/product/storage/objectpath"
 	"github.com/gpuaas/gpuaas/product/storage/parts"
@@ -104,11 +105,7 @@ func (s *Service) store(ctx context.Context, r *reservation, f NewFile, body io.
 
 // commit makes a backend object the file at a path. The reservation of the backend object ends with it.
 func (s *Service) commit(ctx context.Context, at Scope, key uuid.UUID, f NewFile) (o Object, created bool, err error) {
-	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		w, err := s.lock(ctx, tx, at, f.Path)
-		if err != nil {
-			return err
-		}
+	err = s.inProject(ctx, &pgx.Batch{}, at, f.Path, func(tx pg.Queryer, w walked) (err error) {
 		o, created, err = s.useObject(ctx, tx, at, w, key, f)
 		if err == nil {
 			failpoint.Hit("storage.upload.before_commit")
@@ -122,7 +119,7 @@ func (s *Service) commit(ctx context.Context, at Scope, key uuid.UUID, f NewFile
 }
 
 // useObject makes a backend object the file at a path that is locked.
-func (s *Service) useObject(ctx context.Context, tx pgx.Tx, at Scope, w walked, key uuid.UUID, f NewFile) (o Object, created bool, err error) {
+func (s *Service) useObject(ctx context.Context, tx pg.Queryer, at Scope, w walked, key uuid.UUID, f NewFile) (o Object, created bool, err error) {
 	old, err := w.writable(f.If)
 	if err != nil {
 		return o, false, err
@@ -140,7 +137,7 @@ func (s *Service) useObject(ctx context.Context, tx pgx.Tx, at Scope, w walked, 
 
 // putFile inserts a file at a path that is locked, or gives the old file the bytes of the new one. spent is the change of
 // usage besides the file.
-func (s *Service) putFile(ctx context.Context, tx pgx.Tx, at Scope, w walked, old Object, o *Object, spent change) error {
+func (s *Service) putFile(ctx context.Context, tx pg.Queryer, at Scope, w walked, old Object, o *Object, spent change) error {
 	b := &pgx.Batch{}
 	spent.bytes += o.Size - old.Size
 	o.Type, o.Path, o.CreatedBy, o.UpdatedAt = File, w.path, at.By.Actor, s.Clock.Now()

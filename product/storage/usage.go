@@ -38,53 +38,78 @@ type change struct{ bytes, reserved, objects int64 }
 
 // lock locks the files and folders of a project against other changes, and reads the objects along a path. It fails if the
 // project is closed: the transaction that closes it locks the same row, and counts what it has.
-func (s *Service) lock(ctx context.Context, tx pgx.Tx, at Scope, p objectpath.Path) (walked, error) {
+func (s *Service) lock(ctx context.Context, tx pg.Queryer, at Scope, p objectpath.Path) (walked, error) {
 	return s.lockRows(ctx, tx, at, p, true)
 }
 
+// inProject runs a transaction that begins with the statements of a batch and with lock, all in one round trip.
+func (s *Service) inProject(ctx context.Context, first *pgx.Batch, at Scope, p objectpath.Path, do func(tx pg.Queryer, w walked) error) error {
+	l := queueLock(first, at, p, true)
+	return pg.Transact(ctx, s.DB, first, func(tx pg.Queryer) error {
+		if !l.done { // the first change of the project
+			var err error
+			if l.walked, err = s.lock(ctx, tx, at, p); err != nil {
+				return err
+			}
+		}
+		return do(tx, l.walked)
+	})
+}
+
 // lockClosed is lock for work that only removes, which goes on after a project is closed.
-func (s *Service) lockClosed(ctx context.Context, tx pgx.Tx, at Scope) error {
+func (s *Service) lockClosed(ctx context.Context, tx pg.Queryer, at Scope) error {
 	_, err := s.lockRows(ctx, tx, at, nil, false)
 	return err
 }
 
-func (s *Service) lockRows(ctx context.Context, tx pgx.Tx, at Scope, p objectpath.Path, open bool) (walked, error) {
+func (s *Service) lockRows(ctx context.Context, tx pg.Queryer, at Scope, p objectpath.Path, open bool) (walked, error) {
 	for range 2 {
 		b := &pgx.Batch{}
-		locked := false
-		b.Queue(lockProject, at.Project).QueryRow(func(row pgx.Row) error {
-			var one int
-			err := row.Scan(&one)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return nil
-			}
-			locked = err == nil
-			return err
-		})
-		if open {
-			openproject.QueueRequire(b, at.Project)
-		}
-		var w walked
-		b.Queue(selectPath, at.Project, p.FoldAll()).Query(func(rows pgx.Rows) (err error) {
-			w, err = collectPath(rows, p)
-			return err
-		})
+		l := queueLock(b, at, p, open)
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
-			return w, wrap(err, "locking the files of", at.Project)
+			return l.walked, wrap(err, "locking the files of", at.Project)
 		}
-		if locked {
-			return w, nil
+		if l.done {
+			return l.walked, nil
 		}
 		if err := insertRows(ctx, tx, at); err != nil {
-			return w, wrap(err, "creating the folder of", at.Project)
+			return l.walked, wrap(err, "creating the folder of", at.Project)
 		}
 	}
 	return walked{}, fmt.Errorf("the folder of %s was not created", at.Project)
 }
 
+// locked has what the statements of queueLock have read. They lock nothing, where a project has no rows yet.
+type locked struct {
+	walked
+
+	done bool
+}
+
+func queueLock(b *pgx.Batch, at Scope, p objectpath.Path, open bool) *locked {
+	l := &locked{}
+	b.Queue(lockProject, at.Project).QueryRow(func(row pgx.Row) error {
+		var one int
+		err := row.Scan(&one)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		l.done = err == nil
+		return err
+	})
+	if open {
+		openproject.QueueRequire(b, at.Project)
+	}
+	b.Queue(selectPath, at.Project, p.FoldAll()).Query(func(rows pgx.Rows) (err error) {
+		l.walked, err = collectPath(rows, p)
+		return err
+	})
+	return l
+}
+
 // insertRows creates the rows of a project at its first change. A transaction that closes the project finds no row to lock
 // before this one ends, and waits for the project itself.
-func insertRows(ctx context.Context, tx pgx.Tx, at Scope) error {
+func insertRows(ctx context.Context, tx pg.Queryer, at Scope) error {
 	b := &pgx.Batch{}
 	openproject.QueueLock(b, at.Project)
 	b.Queue(insertRoot, at.Tenant, at.Project)
@@ -152,10 +177,7 @@ func (s *Service) reserve(ctx context.Context, at Scope, bytes int64) (*reservat
 
 // resize changes the reserved bytes, and moves the end of the reservation.
 func (r *reservation) resize(ctx context.Context, bytes int64) error {
-	err := pgx.BeginFunc(ctx, r.s.DB, func(tx pgx.Tx) error {
-		if _, err := r.s.lock(ctx, tx, r.at, nil); err != nil {
-			return err
-		}
+	err := r.s.inProject(ctx, &pgx.Batch{}, r.at, nil, func(tx pg.Queryer, _ walked) error {
 		b := &pgx.Batch{}
 		r.s.queueUsage(b, r.at, change{reserved: bytes - r.bytes})
 		if !r.stored {
@@ -198,7 +220,7 @@ func (r *reservation) cancel(ctx context.Context) error {
 }
 
 // endReservation gives the bytes of a reservation back, in a transaction that has locked the project.
-func (s *Service) endReservation(ctx context.Context, tx pgx.Tx, at Scope, key uuid.UUID) error {
+func (s *Service) endReservation(ctx context.Context, tx pg.Queryer, at Scope, key uuid.UUID) error {
 	var bytes int64
 	switch err := tx.QueryRow(ctx, endReservation, key).Scan(&bytes); {
 	case errors.Is(err, pgx.ErrNoRows):

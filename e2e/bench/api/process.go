@@ -74,7 +74,11 @@ func APIProcess(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server, err := rest.New(config) //nolint:contextcheck // its handlers take the context of the request they answer
+	contract, err := rest.ReadContract()
+	if err != nil {
+		return err
+	}
+	server, err := rest.New(contract, config) //nolint:contextcheck // its handlers take the context of the request they answer
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func APIProcess(ctx context.Context) error {
 	if said.Paths, err = stock(ctx, server); err != nil {
 		return err
 	}
-	known, err := said.count(ctx, config, o.Smoke)
+	known, err := said.count(ctx, contract, config, o.Smoke)
 	if err != nil {
 		return err
 	}
@@ -197,9 +201,9 @@ func (m *fromMemory) GetAllocation(ctx context.Context, req oapi.GetAllocationRe
 
 // count measures one GET by id, with all middlewares and without. It returns the context that the
 // middlewares made for it.
-func (said *apiReady) count(ctx context.Context, config rest.Config, smoke bool) (context.Context, error) {
+func (said *apiReady) count(ctx context.Context, contract *rest.Contract, config rest.Config, smoke bool) (context.Context, error) {
 	m := &fromMemory{}
-	server, err := rest.NewWith(config, func(h oapi.StrictServerInterface) oapi.StrictServerInterface {
+	server, err := rest.NewWith(contract, config, func(h oapi.StrictServerInterface) oapi.StrictServerInterface {
 		m.StrictServerInterface = h
 		return m
 	})

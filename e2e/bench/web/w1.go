@@ -22,7 +22,7 @@ func Sizes(context.Context, *lab.Lab) ([]lab.Row, error) {
 	if !p.Built() {
 		return nil, errors.New("the portal is not built")
 	}
-	var scripts, styles, largest float64
+	var scripts, styles, largest, terminal float64
 	first := map[string]bool{}
 	for _, m := range named.FindAllSubmatch(p.Page(""), -1) {
 		name := string(m[1])
@@ -35,14 +35,19 @@ func Sizes(context.Context, *lab.Lab) ([]lab.Row, error) {
 		}
 	}
 	for name, asset := range p.Assets {
-		if !first[name] {
-			largest = max(largest, float64(len(asset.Encodings["gzip"]))/1000)
+		size := float64(len(asset.Encodings["gzip"])) / 1000
+		switch {
+		case strings.HasPrefix(name, "assets/terminal-"):
+			terminal = size
+		case !first[name]:
+			largest = max(largest, size)
 		}
 	}
 	return []lab.Row{
 		limited("W1", "scripts of the first load of the portal, gzipped", " kB", scripts, 200),
 		limited("W1-styles", "styles of it", " kB", styles, 30),
-		limited("W1-part", "the largest part of a screen", " kB", largest, 60),
+		limited("W1-part", "the largest part of a screen, without the terminal", " kB", largest, 60),
+		limited("W1-terminal", "the terminal", " kB", terminal, 90),
 	}, nil
 }
 

@@ -36,7 +36,7 @@ const scrapeTimeout = 5 * time.Second
 
 var (
 	pendingDesc = prometheus.NewDesc("gpuaas_consumer_pending", "Published events that the consumer has not processed.", []string{"consumer"}, nil)
-	lagDesc     = prometheus.NewDesc("gpuaas_consumer_lag_seconds", "Age of the oldest of them.", []string{"consumer"}, nil)
+	lagDesc     = prometheus.NewDesc("gpuaas_consumer_lag_seconds", "Age of the oldest event that a consumer has not processed.", []string{"consumer"}, nil)
 )
 
 // Describe sends the descriptions of all metrics.
