@@ -25,7 +25,7 @@ func TestMountsNeedTheRightsOfFiles(t *testing.T) {
 		w.sql(`UPDATE api_keys SET scopes = $2 WHERE user_id = $1`, a.user, a.scopes)
 		body := `{"sku":"` + sku + `","name":"` + w.unique("alloc") + `","mounts":[{"path":"data","at":"data","mode":"` + c.mode + `"}]}`
 		got := w.send(a.create("/api/v1/allocations", w.a.project, "", body))
-		if got.status != c.want || c.want == http.StatusForbidden && !strings.Contains(string(got.body), "mounts[0]") {
+		if got.status != c.want || c.want == http.StatusForbidden && !strings.Contains(string(got.body), "mounts.0") {
 			t.Errorf("%d: %s for %s: %d %s, want %d", i, c.scopes, c.mode, got.status, got.body, c.want)
 		}
 	}

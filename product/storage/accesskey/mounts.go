@@ -37,7 +37,7 @@ func (s *Service) AdmitMounts(c identity.Caller, field string, mounts []desired.
 	}
 	list, points := slices.Clone(mounts), make([]string, len(mounts))
 	for i := range list {
-		at := fmt.Sprintf("%s[%d]", field, i)
+		at := fmt.Sprintf("%s.%d", field, i)
 		p, err := objectpath.ParseFolder(at+".path", list[i].Path)
 		if err != nil {
 			return nil, err
