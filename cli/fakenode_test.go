@@ -100,6 +100,19 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 		}}, 50)
 	case "endTerminalSession", "endAdminTerminalSession":
 		w.WriteHeader(http.StatusNoContent)
+	case "createEvidence":
+		reply(w, http.StatusAccepted, fakeBundle("pending", params["id"]))
+	case "listEvidence":
+		f.page(w, r, []any{fakeBundle("signed", id(1).String()), fakeBundle("pending", id(1).String()), fakeBundle("failed", id(1).String())}, 50)
+	case "getEvidence":
+		if unsigned, ok := map[string]string{id(65).String(): "pending", id(66).String(): "failed"}[params["id"]]; ok {
+			reply(w, http.StatusOK, fakeBundle(unsigned, id(1).String()))
+			return true
+		}
+		e := fakeBundle("signed", id(1).String())
+		text := signedEvidence()
+		e.File = &text
+		reply(w, http.StatusOK, e)
 	case "listTerminalRecordings":
 		why := oapi.TerminalRecordingIncompleteReason("full")
 		f.page(w, r, []any{oapi.TerminalRecording{

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/access"
 	"github.com/gpuaas/gpuaas/cli/alloc"
 	"github.com/gpuaas/gpuaas/cli/change"
+	"github.com/gpuaas/gpuaas/cli/evidence"
 	"github.com/gpuaas/gpuaas/cli/fleet"
 	"github.com/gpuaas/gpuaas/cli/inspect"
 	"github.com/gpuaas/gpuaas/cli/local"
@@ -112,7 +113,7 @@ to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit co
 	in(groupAuthentication, people.NewLogin(a), people.NewLogout(a), people.NewWhoami(a), people.NewSession(a))
 	in(groupIdentity, people.NewTenant(a), people.NewInvitation(a), people.NewProject(a), people.NewServiceAccount(a), people.NewAPIKey(a), people.NewAudit(a),
 		people.NewAdmin(a, append(money.NewAdminBilling(a), alloc.NewAdminAlloc(a), alloc.NewAdminFaults(a), access.NewAdminSessions(a), fleet.NewOverview(a))...))
-	in(groupInspect, inspect.NewGet(a), inspect.NewDescribe(a), inspect.NewWait(a), inspect.NewEvents(a), inspect.NewNotifications(a), inspect.NewWebhook(a), inspect.NewDrift(a), inspect.NewTrace(a))
+	in(groupInspect, inspect.NewGet(a), inspect.NewDescribe(a), inspect.NewWait(a), inspect.NewEvents(a), inspect.NewNotifications(a), inspect.NewWebhook(a), inspect.NewDrift(a), inspect.NewTrace(a), evidence.NewEvidence(a))
 	in(groupDesired, change.NewValidate(a), change.NewEnv(a), change.NewDiff(a), change.NewPlan(a), change.NewApply(a), change.NewApprove(a), change.NewReject(a),
 		change.NewRollback(a), change.NewExport(a), change.NewAdopt(a), change.NewSuspend(a), change.NewResume(a), inspect.NewReconcile(a), change.NewPut(a),
 		change.NewDelete(a), change.NewPolicy(a), local.NewInit(a))

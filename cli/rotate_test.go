@@ -105,7 +105,7 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 			t.Errorf("%s status: exit %d\n%s", of, code, out) // it trusts more than it should
 		}
 	}
-	for _, of := range []string{"logins", "tokens", "cursors"} {
+	for _, of := range []string{"logins", "tokens", "cursors", "evidence"} {
 		for _, step := range [][]string{{"begin"}, {"status"}, {"finish", "--force"}} {
 			if code, out, said := rotate(append([]string{"keys", "rotate", "--of", of}, step...)...); code != output.ExitOK {
 				t.Errorf("%s %s: exit %d\n%s%s", of, step, code, out, said)
@@ -120,12 +120,16 @@ func TestKeysAreRotatedWhileAServerRuns(t *testing.T) {
 		}
 	}
 	notices()
-	if n, m, c := len(server.Logins.Public()), len(server.Tokens.Kids()), len(server.Cursors.IDs()); n != 1 || m != 1 || c != 1 {
-		t.Errorf("%d keys sign logins, %d tokens, %d seal cursors", n, m, c)
+	if n, m, c, e := len(server.Logins.Public()), len(server.Tokens.Kids()), len(server.Cursors.IDs()), len(server.Evidence.Public()); n != 1 || m != 1 || c != 1 || e != 1 {
+		t.Errorf("%d keys sign logins, %d tokens, %d evidence, %d seal cursors", n, m, e, c)
 	}
-	var audited int
-	if err := db.QueryRow(t.Context(), `SELECT count(*) FROM audit_logs WHERE action LIKE '%.rotate_%'`).Scan(&audited); err != nil || audited != 12 {
-		t.Errorf("%d audit rows, %v", audited, err)
+	// Each step has an audit row, and a bundle that is built later.
+	const steps = 14
+	for _, table := range []string{`audit_logs WHERE action LIKE '%.rotate_%'`, `evidence_bundles WHERE kind = 'key_rotation' AND status = 'pending' AND subject = ANY ('{authority,tasks,statements,logins,tokens,cursors,evidence}')`} {
+		var rows int
+		if err := db.QueryRow(t.Context(), `SELECT count(*) FROM `+table).Scan(&rows); err != nil || rows != steps {
+			t.Errorf("%d rows of %s, %v", rows, table, err)
+		}
 	}
 	if code, _, said := runs(t, url, "ca", "rotate", "status", "--state-dir", t.TempDir()); code == output.ExitOK || !strings.Contains(said, "kek.json does not exist") {
 		t.Errorf("a folder without the key-encryption key: exit %d, %s", code, said)

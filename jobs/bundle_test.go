@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
 	"github.com/gpuaas/gpuaas/platform/billing"
+	"github.com/gpuaas/gpuaas/platform/evidence"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/notification/webhook"
@@ -97,7 +98,7 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	b.client, err = river.NewClient(riverpgxv5.New(w.DB), &river.Config{
 		Schema: migrations.RiverSchema, Logger: quiet, Workers: jobs.Workers(b.deps), FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 200 * time.Millisecond,
 		TestOnly: true, Queues: map[string]river.QueueConfig{
-			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, keys.QueueAccess: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1}, forge.QueueForge: {MaxWorkers: 2}, riverjob.QueueNotify: {MaxWorkers: 4}, riverjob.QueueWebhook: {MaxWorkers: 4},
+			reconciler.QueueProvision: {MaxWorkers: 2}, reconciler.QueueRecord: {MaxWorkers: 2}, keys.QueueAccess: {MaxWorkers: 2}, "billing": {MaxWorkers: 1}, "maintenance": {MaxWorkers: 1}, forge.QueueForge: {MaxWorkers: 2}, riverjob.QueueNotify: {MaxWorkers: 4}, riverjob.QueueWebhook: {MaxWorkers: 4}, evidence.QueueEvidence: {MaxWorkers: 2},
 		},
 	})
 	if err != nil {
@@ -106,6 +107,8 @@ func setupPaying(t *testing.T, provider payment.Provider) *bundle {
 	if b.deps.Payments != nil {
 		b.deps.Payments.Jobs = b.client
 	}
+	s.Queue, s.Evidence.Jobs, s.Evidence.Identity, s.Evidence.Signer, s.Evidence.Environment = b.client, b.client, w.Allocations.Identity, signer, "test"
+	s.Evidence.Files = fileStore(t)
 	s.WebhookEndpoints.Jobs, s.WebhookEndpoints.Sender, s.WebhookEndpoints.Seal = b.client, webhook.NewSender(true), webhookSeal()
 	if err := b.client.Start(t.Context()); err != nil {
 		t.Fatal(err)

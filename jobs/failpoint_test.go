@@ -51,6 +51,8 @@ func TestMain(m *testing.M) {
 			return serveWebhooks(ctx, step)
 		case "mail":
 			return sendMails(ctx, step)
+		case "evidence":
+			return buildEvidence(ctx, step)
 		}
 		return serveStep(ctx, step)
 	})

@@ -24,6 +24,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/migrations"
+	"github.com/gpuaas/gpuaas/platform/evidence"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/ledger"
 	"github.com/gpuaas/gpuaas/platform/notification/webhook"
@@ -137,7 +138,7 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 		}
 		cfg.Workers = Workers(d)
 		cfg.Queues = map[string]river.QueueConfig{}
-		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, keys.QueueAccess, ledger.QueueBilling, riverjob.QueueMaintenance, forge.QueueForge, riverjob.QueueNotify} {
+		for _, q := range []string{reconciler.QueueProvision, reconciler.QueueRecord, keys.QueueAccess, ledger.QueueBilling, riverjob.QueueMaintenance, forge.QueueForge, riverjob.QueueNotify, evidence.QueueEvidence} {
 			cfg.Queues[q] = river.QueueConfig{MaxWorkers: perQueue}
 		}
 		cfg.Queues[riverjob.QueueWebhook] = river.QueueConfig{MaxWorkers: webhook.Workers}

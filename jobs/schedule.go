@@ -13,6 +13,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/mails"
 	"github.com/gpuaas/gpuaas/jobs/money"
 	"github.com/gpuaas/gpuaas/jobs/stored"
+	"github.com/gpuaas/gpuaas/platform/evidence"
 	"github.com/gpuaas/gpuaas/platform/notification/webhook"
 )
 
@@ -71,6 +72,8 @@ func schedule(d *Deps) []periodicJob {
 		{args: stored.AbortUploads{}, interval: fixed(6 * time.Hour)},
 		// A million backend objects are compared in nine hours.
 		{args: stored.CheckStorage{}, interval: fixed(time.Minute)},
+		// The delay of a bundle is a minute, so that it contains what nodes have executed.
+		{args: evidence.FindEvidence{}, interval: fixed(30 * time.Second)},
 		{args: money.SweepPayments{}, interval: d.Sweeping, onStart: true},
 	}
 	return slices.DeleteFunc(all, func(p periodicJob) bool { return p.unless })

@@ -3,6 +3,7 @@ package jobs
 import (
 	"github.com/riverqueue/river"
 
+	"github.com/gpuaas/gpuaas/jobs/evidence"
 	"github.com/gpuaas/gpuaas/jobs/mails"
 	"github.com/gpuaas/gpuaas/jobs/money"
 	"github.com/gpuaas/gpuaas/jobs/stored"
@@ -36,6 +37,7 @@ func Workers(d *Deps) *river.Workers {
 	river.AddWorker(w, &sealLedger{d: d})
 	river.AddWorker(w, &cleanStorage{d: d})
 	stored.AddWorkers(w, d.StorageCheck)
+	evidence.AddWorkers(w, evidence.Deps{Services: d.Services, Tasks: d.Tasks})
 	river.AddWorker(w, &reportForge{d: d})
 	river.AddWorker(w, &rollAgents{d: d})
 	AddWebhookWorkers(w, d)

@@ -36,10 +36,10 @@ BEGIN
 		('observed_objects',         'r',    '',    'r',    'raw',  '',     ''),
 
 		('reconcile_due',            '',     '',    'rawd', '',     '',     ''), -- other roles call mark_due
-		('plans',                    'raw',  '',    'raw',  '',     '',     ''),
-		('plan_actions',             'r',    '',    'ra',   '',     '',     ''),
+		('plans',                    'raw',  '',    'raw',  'r',    '',     ''),
+		('plan_actions',             'r',    '',    'ra',   'r',    '',     ''),
 		('drift',                    'rw',   '',    'raw',  'rawd', '',     ''),
-		('plan_approvals',           'ra',   '',    'r',    '',     '',     ''),
+		('plan_approvals',           'ra',   '',    'r',    'r',    '',     ''),
 		('forge_reports',            'r',    '',    'raw',  'rwd',  '',     ''),
 		('forge_pushes',             'raw',  '',    'r',    'rd',   '',     ''),
 		('node_tasks',               '',     'rw',  '',     'rawd', '',     ''),
@@ -75,6 +75,8 @@ BEGIN
 		('sku_prices',               'r',    '',    'r',    'raw',  '',     ''),
 		('os_images',                'r',    '',    'r',    'raw',  '',     ''),
 		('storage_classes',          'r',    '',    'r',    'raw',  '',     ''),
+
+		('evidence_bundles',         'ra',   '',    '',     'rawd', '',     ''),
 
 		('audit_logs',               'ra',   'a',   'ra',   'ra',   '',     'a'), -- append-only
 		('audit_seals',              '',     '',    '',     'ra',   '',     ''), -- append-only
@@ -231,5 +233,5 @@ DROP POLICY IF EXISTS keys_of_work ON signing_keys;
 DROP POLICY IF EXISTS keys_of_terminal ON signing_keys;
 CREATE POLICY keys_of_api ON signing_keys FOR SELECT TO gpuaas_api USING (purpose IN ('logins', 'tokens', 'cursors', 'fields', 'webhooks', 'recordings', 'mounts'));
 CREATE POLICY keys_of_node ON signing_keys FOR SELECT TO gpuaas_node USING (purpose IN ('authority', 'statements', 'mounts'));
-CREATE POLICY keys_of_work ON signing_keys FOR SELECT TO gpuaas_work USING (purpose IN ('tasks', 'webhooks'));
+CREATE POLICY keys_of_work ON signing_keys FOR SELECT TO gpuaas_work USING (purpose IN ('tasks', 'webhooks', 'evidence'));
 CREATE POLICY keys_of_terminal ON signing_keys FOR SELECT TO gpuaas_terminal USING (purpose IN ('relay', 'logins', 'recordings'));

@@ -359,7 +359,7 @@ var keys = []Key{
 	{Name: "history.days", Type: TypeInt, Default: int64(90), Min: 30, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of notifications, resolved dead letters, plans, node tasks, healed drift, reports to forges, ended sessions and expired certificates"},
 	{Name: "event.outbox_days", Type: TypeInt, Default: int64(30), Min: 7, Max: 365, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of published events, in PostgreSQL and NATS, and of the inbox of consumers"},
 	{Name: "audit.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of audit rows, transitions of allocations, and Git revisions"},
-	{Name: "evidence.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", NotInForce: "evidence bundles do not exist", Meaning: "retention of evidence bundles"},
+	{Name: "evidence.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of evidence bundles"},
 	{Name: "api.idempotency_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 168, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "retention of stored responses of idempotency keys"},
 	{Name: "app.slurm_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, NotInForce: "apps do not exist", Meaning: "Slurm clusters can be created"},
 	{Name: "app.rke2_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, NotInForce: "apps do not exist", Meaning: "Kubernetes clusters can be created"},

@@ -115,5 +115,6 @@ var readers = map[string][]string{
 	"history.days":                           {"jobs/retention.Months", "jobs/retention.batches"},
 	"event.outbox_days":                      {"jobs/retention.Months", "jobs/retention.batches", "platform/event.RetentionFrom"},
 	"audit.days":                             {"jobs/retention.Months", "jobs/retention.batches"},
+	"evidence.days":                          {"jobs/evidence.since", "jobs/retention.batches"},
 	"api.idempotency_hours":                  {"jobs/retention.batches"},
 }

@@ -82,6 +82,11 @@ func (h *History) Of(ctx context.Context, object uuid.UUID, limit int) ([]Stored
 	return h.actions(ctx, selectActions+` WHERE a.object_id = $1 ORDER BY a.plan_id DESC, a.number LIMIT $2`, object, limit)
 }
 
+// Since lists what was planned for any of the objects since a time, oldest first.
+func (h *History) Since(ctx context.Context, of []uuid.UUID, from time.Time, limit int) ([]StoredAction, error) {
+	return h.actions(ctx, selectActions+` WHERE a.object_id = ANY ($1) AND p.created_at >= $2 ORDER BY a.plan_id, a.number LIMIT $3`, of, from, limit)
+}
+
 func (h *History) actions(ctx context.Context, sql string, args ...any) ([]StoredAction, error) {
 	rows, err := h.DB.Query(ctx, sql, args...)
 	if err != nil {

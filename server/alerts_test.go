@@ -114,6 +114,9 @@ var causes = map[string]func(*alarmed){
 		VALUES ($node, gen_random_uuid(), 'w', 'https://hooks.example.com/', '{billing.*}', 'standard', 'v1', '', 'user:u')`, `
 		INSERT INTO webhook_deliveries (id, endpoint_id, org_id, event_id, event_type, body, status, next_at)
 		VALUES (gen_random_uuid(), $node, gen_random_uuid(), gen_random_uuid(), 'billing.refunded', '{}', 'pending', now() - interval '10 minutes')`),
+	"GPUaaSEvidenceMissing": sqlCause(`
+		INSERT INTO evidence_bundles (id, kind, about, subject, cause, requested_by, status, failure_code)
+		VALUES (gen_random_uuid(), 'revision', 'u', '7', 'revision/7', 'ada@example.org', 'failed', 'internal')`),
 	"GPUaaSCertExpiring": sqlCause(`INSERT INTO certificates (serial, node_id, status, not_after) VALUES ('0a', $node, 'active', now() + interval '1 hour')`),
 	"GPUaaSDriftUnresolved": sqlCause(`
 		INSERT INTO drift (kind, object_id, field, deadline_at) VALUES ('Node', $node, 'gpus', now() - interval '1 hour')`),

@@ -81,8 +81,9 @@ func policyReaders(c *policies.Client) map[string]func() any {
 		"product/fleet.InspectionsFrom": func() any { return fleet.InspectionsFrom(c)() },
 		"jobs/retention.Run": func() any {
 			v := c.Latest().For()
-			return []any{v.Int(policies.EventOutboxDays), v.Int(policies.AuditDays), v.Int(policies.HistoryDays), v.Int(policies.APIIdempotencyHours), v.Int(policies.TerminalRecordingDays)}
+			return []any{v.Int(policies.EventOutboxDays), v.Int(policies.AuditDays), v.Int(policies.HistoryDays), v.Int(policies.APIIdempotencyHours), v.Int(policies.TerminalRecordingDays), v.Int(policies.EvidenceDays)}
 		},
+		"jobs/evidence.since":           func() any { return c.Latest().For().Int(policies.EvidenceDays) },
 		"product/nodehealth.FaultRules": func() any { return nodehealth.FaultRulesFrom(c)(ofSKU) },
 		"platform/payment.LimitsFrom":   func() any { return payment.LimitsFrom(c)(caller) },
 		"gitops/sync.RulesFrom":         func() any { return gitopssync.RulesFrom(c)() },

@@ -193,7 +193,7 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 	}
 	config := services.Config{
 		DB: db, Policies: s.policies, Hints: s.hints, Naming: c.naming(), Clock: c.Clock, Log: c.Log,
-		ReleaseKeys: s.releaseKeys, Payments: provider, PaymentMetrics: s.paymentMetrics, Credentials: c.Credentials, PublicURL: publicURL, MountURL: mountURL, AuditArchive: c.AuditArchive,
+		ReleaseKeys: s.releaseKeys, Payments: provider, PaymentMetrics: s.paymentMetrics, Credentials: c.Credentials, PublicURL: publicURL, MountURL: mountURL, AuditArchive: c.AuditArchive, Environment: c.Environment,
 		Development: c.Profile.Development,
 	}
 	if s.auth.provider != nil {
@@ -212,6 +212,7 @@ func (s *shared) addRole(c Config, role Role, pool *pgxpool.Pool, provider payme
 		config.Blobs = s.blobs
 		config.WebhookSeal = s.keys.Webhooks
 		s.tasks[role].Signer = s.keys.Tasks
+		config.EvidenceSigner = s.keys.Evidence
 		config.Mailer, config.MailFrom = c.mailer(), c.Profile.Mail.From
 	case RoleTerminal:
 		config.RecordingSeal = s.keys.Recordings

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/gpuaas/gpuaas/platform/evidence"
 	"github.com/gpuaas/gpuaas/product/agentrelease/rollout"
 )
 
@@ -35,6 +36,8 @@ var (
 	storageObjects  = prometheus.NewDesc("gpuaas_storage_objects", "Files and folders, deleted ones included.", nil, nil)
 	storageFaults   = prometheus.NewDesc("gpuaas_storage_faults", "Files whose bytes are missing or damaged, and backend objects without a file that wait for an operator.", []string{"fault"}, nil)
 	storageCapacity = prometheus.NewDesc("gpuaas_storage_capacity_bytes", "Capacity of the object store, if it reports one.", []string{"state"}, nil)
+
+	evidenceMissing = prometheus.NewDesc("gpuaas_evidence_missing", "Evidence bundles that failed in the last day, or are pending for more than an hour.", []string{"status"}, nil)
 
 	accrualLag = prometheus.NewDesc("gpuaas_accrual_lag_seconds", "For how long use has not been charged.", nil, nil)
 	rolloutsBy = prometheus.NewDesc("gpuaas_agent_rollouts", "Versions of the agent that nodes should run, by the state of their rollout.", []string{"state"}, nil)
@@ -113,7 +116,7 @@ type WorkerMetrics struct{ *Services }
 
 // Describe sends the descriptions of all metrics.
 func (WorkerMetrics) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{allocations, accrualLag, rolloutsBy, lastReport, expiry, storageBytes, storageReserved, storageObjects, storageFaults, storageCapacity} {
+	for _, d := range []*prometheus.Desc{allocations, accrualLag, rolloutsBy, lastReport, expiry, storageBytes, storageReserved, storageObjects, storageFaults, storageCapacity, evidenceMissing} {
 		c <- d
 	}
 }
@@ -132,6 +135,10 @@ func (m WorkerMetrics) Collect(c chan<- prometheus.Metric) {
 	}
 	m.collectRollouts(ctx, c)
 	m.collectStorage(ctx, c)
+	if missing, err := m.Evidence.Missing(ctx); err == nil {
+		c <- prometheus.MustNewConstMetric(evidenceMissing, prometheus.GaugeValue, float64(missing.Failed), evidence.StatusFailed)
+		c <- prometheus.MustNewConstMetric(evidenceMissing, prometheus.GaugeValue, float64(missing.Pending), evidence.StatusPending)
+	}
 	names, err := m.Fleet.NamesOf(ctx)
 	last, failed := m.Observed.LastReports(ctx)
 	if err == nil && failed == nil {

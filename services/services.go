@@ -32,6 +32,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/event/consume"
+	"github.com/gpuaas/gpuaas/platform/evidence"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/keys"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
@@ -79,6 +80,7 @@ type Services struct {
 	SignIn        *signin.Service
 	Keys          *keys.Service
 	Audit         *audit.Service
+	Evidence      *evidence.Service
 	Events        *event.Store
 	Consumers     *consume.Store
 	Notifications *notification.Service
@@ -162,6 +164,10 @@ type Config struct {
 	MountURL func() string
 	// Blobs is the object store; nil in a role that opens none.
 	Blobs blob.Store
+	// EvidenceSigner signs evidence bundles; nil in every role but that of the workers.
+	EvidenceSigner secret.Signer
+	// Environment is the name of the environment in evidence bundles.
+	Environment string
 }
 
 // Keys are the private keys that the API uses.
@@ -174,7 +180,7 @@ type Keys struct {
 // New builds the services of a role. It returns an error that names a required field of c if the
 // field is missing.
 func New(c Config) (*Services, error) {
-	if err := Required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive", "Mailer", "MailFrom", "WebhookSeal", "RecordingSeal", "MountSeal", "MountURL", "Development", "Blobs"); err != nil {
+	if err := Required(c, "SignIn", "JobIssuers", "VerifyJob", "Payments", "Naming", "Clock", "Credentials", "Keys", "AuditArchive", "Mailer", "MailFrom", "WebhookSeal", "RecordingSeal", "MountSeal", "MountURL", "Development", "Blobs", "EvidenceSigner", "Environment"); err != nil {
 		return nil, err
 	}
 	if c.Keys != nil {
@@ -206,7 +212,8 @@ func New(c Config) (*Services, error) {
 	s.addTerminals(c)
 	s.Storage = &storage.Service{DB: c.DB, Identity: s.Identity, Blobs: c.Blobs, Naming: c.Naming, Clock: c.Clock, Limits: storage.LimitsFrom(c.Policies), PublicURL: c.PublicURL}
 	s.Signed = &signed.Service{Storage: s.Storage}
-	s.StorageCheck = &check.Service{DB: c.DB, Blobs: c.Blobs, Clock: c.Clock, UploadLife: func() time.Duration { return s.Storage.Limits(ids.Tenant{}, ids.Project{}).UploadLife }}
+	s.Evidence = &evidence.Service{DB: c.DB, Identity: s.Identity, Files: c.Blobs, Signer: c.EvidenceSigner, Environment: c.Environment, Naming: c.Naming, Clock: c.Clock}
+	s.StorageCheck = &check.Service{DB: c.DB, Blobs: c.Blobs, Clock: c.Clock, Others: s.Evidence.FilesAmong, UploadLife: func() time.Duration { return s.Storage.Limits(ids.Tenant{}, ids.Project{}).UploadLife }}
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups, Storage: s.Storage}
 	s.addGitOps(c, schema)
@@ -297,6 +304,7 @@ func (s *Services) Enqueue(with *river.Client[pgx.Tx]) {
 	s.Queue = with
 	s.Keys.Jobs, s.Billing.Jobs, s.Payments.Jobs, s.Managed.Jobs = with, with, with, with
 	s.Fleet.Jobs, s.Notifications.Jobs, s.WebhookEndpoints.Jobs = with, with, with
+	s.Evidence.Jobs = with
 	s.Identity.Rekey = s.Keys.Rekey
 }
 

@@ -990,6 +990,51 @@ func (e EventType) Valid() bool {
 	}
 }
 
+// Defines values for EvidenceKind.
+const (
+	EvidenceKindAllocation  EvidenceKind = "allocation"
+	EvidenceKindKeyRotation EvidenceKind = "key_rotation"
+	EvidenceKindPlan        EvidenceKind = "plan"
+	EvidenceKindRevision    EvidenceKind = "revision"
+)
+
+// Valid indicates whether the value is a known member of the EvidenceKind enum.
+func (e EvidenceKind) Valid() bool {
+	switch e {
+	case EvidenceKindAllocation:
+		return true
+	case EvidenceKindKeyRotation:
+		return true
+	case EvidenceKindPlan:
+		return true
+	case EvidenceKindRevision:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for EvidenceStatus.
+const (
+	EvidenceStatusFailed  EvidenceStatus = "failed"
+	EvidenceStatusPending EvidenceStatus = "pending"
+	EvidenceStatusSigned  EvidenceStatus = "signed"
+)
+
+// Valid indicates whether the value is a known member of the EvidenceStatus enum.
+func (e EvidenceStatus) Valid() bool {
+	switch e {
+	case EvidenceStatusFailed:
+		return true
+	case EvidenceStatusPending:
+		return true
+	case EvidenceStatusSigned:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FaultReportStatus.
 const (
 	FaultReportStatusConfirmed FaultReportStatus = "confirmed"
@@ -5207,6 +5252,69 @@ type EventEnvelope struct {
 // EventType The subject of an event.
 type EventType string
 
+// EvidenceBundle defines model for EvidenceBundle.
+type EvidenceBundle struct {
+	// About The URN of the allocation, revision, plan or keys.
+	About     string    `json:"about"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// FailureCode Why the last attempt has not built the bundle. Absent if it has, or if there was none.
+	FailureCode *string `json:"failure_code,omitempty"`
+
+	// FailureMessage The same for users.
+	FailureMessage *string `json:"failure_message,omitempty"`
+
+	// File The text of the file. Only getEvidence returns it.
+	File *string            `json:"file,omitempty"`
+	Id   openapi_types.UUID `json:"id"`
+
+	// KeyId The key that has signed the bundle.
+	KeyId *string      `json:"key_id,omitempty"`
+	Kind  EvidenceKind `json:"kind"`
+
+	// Number The number of the bundle in the chain of the environment.
+	Number *int64 `json:"number,omitempty"`
+
+	// PublicKey This Ed25519 key in base64. Store it when you trust the server, and verify later bundles with the stored key.
+	PublicKey *string `json:"public_key,omitempty"`
+
+	// RequestedBy The actor. For a commit, its author.
+	RequestedBy string `json:"requested_by"`
+
+	// Sha256 The SHA-256 of the file, as sha256sum prints it. The next bundle of the chain repeats it.
+	Sha256   *string    `json:"sha256,omitempty"`
+	SignedAt *time.Time `json:"signed_at,omitempty"`
+
+	// SizeBytes The size of the file.
+	SizeBytes *int64 `json:"size_bytes,omitempty"`
+
+	// Status `pending`: the records are not collected yet. `failed`: they cannot be collected, and no attempt follows.
+	Status EvidenceStatus `json:"status"`
+
+	// TenantId The tenant of the allocation. Absent for changes of the platform.
+	TenantId *openapi_types.UUID `json:"tenant_id,omitempty"`
+
+	// UpdatedAt The time of the last change. Use of the resource is no change.
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Urn The URN of the resource.
+	Urn string `json:"urn"`
+}
+
+// EvidenceKind defines model for EvidenceKind.
+type EvidenceKind string
+
+// EvidenceList defines model for EvidenceList.
+type EvidenceList struct {
+	Items []EvidenceBundle `json:"items"`
+
+	// NextCursor The cursor of the next page. It is absent on the last page.
+	NextCursor *NextCursor `json:"next_cursor,omitempty"`
+}
+
+// EvidenceStatus `pending`: the records are not collected yet. `failed`: they cannot be collected, and no attempt follows.
+type EvidenceStatus string
+
 // ExchangeRequest defines model for ExchangeRequest.
 type ExchangeRequest struct {
 	Code    *string `json:"code,omitempty"`
@@ -8694,6 +8802,9 @@ type DriftID = openapi_types.UUID
 // EventTypes defines model for EventTypes.
 type EventTypes = []EventType
 
+// EvidenceID defines model for EvidenceID.
+type EvidenceID = openapi_types.UUID
+
 // FaultReportID defines model for FaultReportID.
 type FaultReportID = openapi_types.UUID
 
@@ -9870,6 +9981,15 @@ type UpdateAllocationParams struct {
 	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
 }
 
+// CreateEvidenceParams defines parameters for CreateEvidence.
+type CreateEvidenceParams struct {
+	// XIdempotencyKey Makes the request safe to repeat. The key has at most 255 visible characters and must be new for each intended change.
+	XIdempotencyKey *IdempotencyKey `json:"X-Idempotency-Key,omitempty"`
+
+	// IdempotencyKey The same key under the name of the IETF draft, in quotes.
+	IdempotencyKey *IdempotencyKeyDraft `json:"Idempotency-Key,omitempty"`
+}
+
 // ListAllocationFaultsParams defines parameters for ListAllocationFaults.
 type ListAllocationFaultsParams struct {
 	// Limit The maximum number of items of a page.
@@ -10304,6 +10424,24 @@ type ListEventsParams struct {
 
 // ListEventsParamsScope defines parameters for ListEvents.
 type ListEventsParamsScope string
+
+// ListEvidenceParams defines parameters for ListEvidence.
+type ListEvidenceParams struct {
+	// Kind The API returns only bundles of this kind.
+	Kind *EvidenceKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// About The API returns only bundles about this resource: its URN, its id, the number of a revision, or the purpose of keys.
+	About *string `form:"about,omitempty" json:"about,omitempty"`
+
+	// Status The API returns only bundles with this status.
+	Status *EvidenceStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Limit The maximum number of items of a page.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
 
 // ReceiveGitHookParams defines parameters for ReceiveGitHook.
 type ReceiveGitHookParams struct {
@@ -13250,6 +13388,15 @@ type ClientInterface interface {
 	// Corresponds with PATCH /api/v1/allocations/{id} (the `UpdateAllocation` operationId).
 	UpdateAllocation(ctx context.Context, id AllocationID, params *UpdateAllocationParams, body UpdateAllocationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateEvidence Create evidence
+	//
+	// The API requests an evidence bundle of the life of an allocation up to now: the request, the plans, jobs and tasks, the
+	// reports and the proof of nodes, the charges, and the audit rows. A worker collects the records and signs the bundle in
+	// some seconds. Each request has a bundle of its own. A tenant has at most 1,000 bundles a day.
+	//
+	// Corresponds with POST /api/v1/allocations/{id}/evidence (the `CreateEvidence` operationId).
+	CreateEvidence(ctx context.Context, id AllocationID, params *CreateEvidenceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListAllocationFaults List allocation fault reports
 	//
 	// The API returns the fault reports of the allocation with their decisions, newest first.
@@ -13721,6 +13868,22 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListEvidence List evidence
+	//
+	// The API returns evidence bundles, newest first, without their files. A tenant reads the bundles of its own allocations.
+	// Roles of the platform read those of all tenants, and those of revisions, plans and rotations of keys.
+	//
+	// Corresponds with GET /api/v1/evidence (the `ListEvidence` operationId).
+	ListEvidence(ctx context.Context, params *ListEvidenceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetEvidence Get evidence
+	//
+	// The API returns an evidence bundle with its file, an in-toto Statement in a DSSE envelope. `gpuaas evidence verify` verifies
+	// files without the server. A bundle that is pending or failed has no file.
+	//
+	// Corresponds with GET /api/v1/evidence/{id} (the `GetEvidence` operationId).
+	GetEvidence(ctx context.Context, id EvidenceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReceiveGitHookWithBody Receive Git webhook
 	//
@@ -17567,6 +17730,25 @@ func (c *Client) UpdateAllocation(ctx context.Context, id AllocationID, params *
 	return c.Client.Do(req)
 }
 
+// CreateEvidence Create evidence
+//
+// The API requests an evidence bundle of the life of an allocation up to now: the request, the plans, jobs and tasks, the
+// reports and the proof of nodes, the charges, and the audit rows. A worker collects the records and signs the bundle in
+// some seconds. Each request has a bundle of its own. A tenant has at most 1,000 bundles a day.
+//
+// Corresponds with POST /api/v1/allocations/{id}/evidence (the `CreateEvidence` operationId).
+func (c *Client) CreateEvidence(ctx context.Context, id AllocationID, params *CreateEvidenceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateEvidenceRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListAllocationFaults List allocation fault reports
 //
 // The API returns the fault reports of the allocation with their decisions, newest first.
@@ -18519,6 +18701,42 @@ func (c *Client) GetUsageSummary(ctx context.Context, params *GetUsageSummaryPar
 // Corresponds with GET /api/v1/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListEvidence List evidence
+//
+// The API returns evidence bundles, newest first, without their files. A tenant reads the bundles of its own allocations.
+// Roles of the platform read those of all tenants, and those of revisions, plans and rotations of keys.
+//
+// Corresponds with GET /api/v1/evidence (the `ListEvidence` operationId).
+func (c *Client) ListEvidence(ctx context.Context, params *ListEvidenceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListEvidenceRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetEvidence Get evidence
+//
+// The API returns an evidence bundle with its file, an in-toto Statement in a DSSE envelope. `gpuaas evidence verify` verifies
+// files without the server. A bundle that is pending or failed has no file.
+//
+// Corresponds with GET /api/v1/evidence/{id} (the `GetEvidence` operationId).
+func (c *Client) GetEvidence(ctx context.Context, id EvidenceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetEvidenceRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -28367,6 +28585,66 @@ func NewUpdateAllocationRequestWithBody(server string, id AllocationID, params *
 	return req, nil
 }
 
+// NewCreateEvidenceRequest constructs an http.Request for the CreateEvidence method
+func NewCreateEvidenceRequest(server string, id AllocationID, params *CreateEvidenceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/allocations/%s/evidence", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XIdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Idempotency-Key", *params.XIdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Idempotency-Key", headerParam0)
+		}
+
+		if params.IdempotencyKey != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListAllocationFaultsRequest constructs an http.Request for the ListAllocationFaults method
 func NewListAllocationFaultsRequest(server string, id AllocationID, params *ListAllocationFaultsParams) (*http.Request, error) {
 	var err error
@@ -31287,6 +31565,142 @@ func NewListEventsRequest(server string, params *ListEventsParams) (*http.Reques
 			req.Header.Set("Last-Event-ID", headerParam1)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewListEvidenceRequest constructs an http.Request for the ListEvidence method
+func NewListEvidenceRequest(server string, params *ListEvidenceParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/evidence")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.About != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "about", *params.About, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetEvidenceRequest constructs an http.Request for the GetEvidence method
+func NewGetEvidenceRequest(server string, id EvidenceID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/evidence/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -39932,6 +40346,9 @@ type ServerInterface interface {
 	// UpdateAllocation Update allocation
 	// (PATCH /api/v1/allocations/{id})
 	UpdateAllocation(c *gin.Context, id AllocationID, params UpdateAllocationParams)
+	// CreateEvidence Create evidence
+	// (POST /api/v1/allocations/{id}/evidence)
+	CreateEvidence(c *gin.Context, id AllocationID, params CreateEvidenceParams)
 	// ListAllocationFaults List allocation fault reports
 	// (GET /api/v1/allocations/{id}/fault-reports)
 	ListAllocationFaults(c *gin.Context, id AllocationID, params ListAllocationFaultsParams)
@@ -40049,6 +40466,12 @@ type ServerInterface interface {
 	// ListEvents Stream events
 	// (GET /api/v1/events)
 	ListEvents(c *gin.Context, params ListEventsParams)
+	// ListEvidence List evidence
+	// (GET /api/v1/evidence)
+	ListEvidence(c *gin.Context, params ListEvidenceParams)
+	// GetEvidence Get evidence
+	// (GET /api/v1/evidence/{id})
+	GetEvidence(c *gin.Context, id EvidenceID)
 	// ReceiveGitHook Receive Git webhook
 	// (POST /api/v1/git/webhook/{source})
 	ReceiveGitHook(c *gin.Context, source HookSource, params ReceiveGitHookParams)
@@ -46105,6 +46528,74 @@ func (siw *ServerInterfaceWrapper) UpdateAllocation(c *gin.Context) {
 	siw.Handler.UpdateAllocation(c, id, params)
 }
 
+// CreateEvidence operation middleware
+func (siw *ServerInterfaceWrapper) CreateEvidence(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id AllocationID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateEvidenceParams
+
+	headers := c.Request.Header
+
+	// ------------- Optional header parameter "X-Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Idempotency-Key")]; found {
+		var XIdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for X-Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Idempotency-Key", valueList[0], &XIdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter X-Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.XIdempotencyKey = &XIdempotencyKey
+
+	}
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKeyDraft
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandler(c, fmt.Errorf("Expected one value for Idempotency-Key, got %d", n), http.StatusBadRequest)
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter Idempotency-Key: %w", err), http.StatusBadRequest)
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.CreateEvidence(c, id, params)
+}
+
 // ListAllocationFaults operation middleware
 func (siw *ServerInterfaceWrapper) ListAllocationFaults(c *gin.Context) {
 
@@ -48341,6 +48832,90 @@ func (siw *ServerInterfaceWrapper) ListEvents(c *gin.Context) {
 	}
 
 	siw.Handler.ListEvents(c, params)
+}
+
+// ListEvidence operation middleware
+func (siw *ServerInterfaceWrapper) ListEvidence(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEvidenceParams
+
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", c.Request.URL.Query(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter kind: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "about" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "about", c.Request.URL.Query(), &params.About, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter about: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", c.Request.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter status: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", c.Request.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter limit: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", c.Request.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter cursor: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.ListEvidence(c, params)
+}
+
+// GetEvidence operation middleware
+func (siw *ServerInterfaceWrapper) GetEvidence(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id EvidenceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", c.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter id: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetEvidence(c, id)
 }
 
 // ReceiveGitHook operation middleware
@@ -56035,6 +56610,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/allocations", wrapper.CreateAllocation)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id", wrapper.GetAllocation)
 	router.PATCH(options.BaseURL+"/api/v1/allocations/:id", wrapper.UpdateAllocation)
+	router.POST(options.BaseURL+"/api/v1/allocations/:id/evidence", wrapper.CreateEvidence)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/fault-reports", wrapper.ListAllocationFaults)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/logs", wrapper.GetAllocationLogs)
 	router.GET(options.BaseURL+"/api/v1/allocations/:id/proof", wrapper.GetAllocationProof)
@@ -56075,6 +56651,8 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.GET(options.BaseURL+"/api/v1/billing/usage/intervals", wrapper.ListUsageIntervals)
 	router.GET(options.BaseURL+"/api/v1/billing/usage/summary", wrapper.GetUsageSummary)
 	router.GET(options.BaseURL+"/api/v1/events", wrapper.ListEvents)
+	router.GET(options.BaseURL+"/api/v1/evidence", wrapper.ListEvidence)
+	router.GET(options.BaseURL+"/api/v1/evidence/:id", wrapper.GetEvidence)
 	router.POST(options.BaseURL+"/api/v1/git/webhook/:source", wrapper.ReceiveGitHook)
 	router.GET(options.BaseURL+"/api/v1/healthz", wrapper.GetHealthz)
 	router.GET(options.BaseURL+"/api/v1/nodes", wrapper.GetNodeCapacity)
@@ -59174,6 +59752,39 @@ func (response UpdateAllocation200JSONResponse) VisitUpdateAllocationResponse(w 
 	return err
 }
 
+type CreateEvidenceRequestObject struct {
+	Id     AllocationID `json:"id"`
+	Params CreateEvidenceParams
+}
+
+type CreateEvidenceResponseObject interface {
+	VisitCreateEvidenceResponse(w http.ResponseWriter) error
+}
+
+type CreateEvidence202ResponseHeaders struct {
+	IdempotencyReplayed *string
+}
+
+type CreateEvidence202JSONResponse struct {
+	Body    EvidenceBundle
+	Headers CreateEvidence202ResponseHeaders
+}
+
+func (response CreateEvidence202JSONResponse) VisitCreateEvidenceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotencyReplayed != nil {
+		w.Header().Set("Idempotency-Replayed", fmt.Sprint(*response.Headers.IdempotencyReplayed))
+	}
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListAllocationFaultsRequestObject struct {
 	Id     AllocationID `json:"id"`
 	Params ListAllocationFaultsParams
@@ -60320,6 +60931,60 @@ func (response ListEvents200TexteventStreamResponse) VisitListEventsResponse(w h
 			return err
 		}
 	}
+}
+
+type ListEvidenceRequestObject struct {
+	Params ListEvidenceParams
+}
+
+type ListEvidenceResponseObject interface {
+	VisitListEvidenceResponse(w http.ResponseWriter) error
+}
+
+type ListEvidence200ResponseHeaders struct {
+	Link *string
+}
+
+type ListEvidence200JSONResponse struct {
+	Body    EvidenceList
+	Headers ListEvidence200ResponseHeaders
+}
+
+func (response ListEvidence200JSONResponse) VisitListEvidenceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEvidenceRequestObject struct {
+	Id EvidenceID `json:"id"`
+}
+
+type GetEvidenceResponseObject interface {
+	VisitGetEvidenceResponse(w http.ResponseWriter) error
+}
+
+type GetEvidence200JSONResponse EvidenceBundle
+
+func (response GetEvidence200JSONResponse) VisitGetEvidenceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
 }
 
 type ReceiveGitHookRequestObject struct {
@@ -64482,6 +65147,9 @@ type StrictServerInterface interface {
 	// UpdateAllocation Update allocation
 	// (PATCH /api/v1/allocations/{id})
 	UpdateAllocation(ctx context.Context, request UpdateAllocationRequestObject) (UpdateAllocationResponseObject, error)
+	// CreateEvidence Create evidence
+	// (POST /api/v1/allocations/{id}/evidence)
+	CreateEvidence(ctx context.Context, request CreateEvidenceRequestObject) (CreateEvidenceResponseObject, error)
 	// ListAllocationFaults List allocation fault reports
 	// (GET /api/v1/allocations/{id}/fault-reports)
 	ListAllocationFaults(ctx context.Context, request ListAllocationFaultsRequestObject) (ListAllocationFaultsResponseObject, error)
@@ -64599,6 +65267,12 @@ type StrictServerInterface interface {
 	// ListEvents Stream events
 	// (GET /api/v1/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
+	// ListEvidence List evidence
+	// (GET /api/v1/evidence)
+	ListEvidence(ctx context.Context, request ListEvidenceRequestObject) (ListEvidenceResponseObject, error)
+	// GetEvidence Get evidence
+	// (GET /api/v1/evidence/{id})
+	GetEvidence(ctx context.Context, request GetEvidenceRequestObject) (GetEvidenceResponseObject, error)
 	// ReceiveGitHook Receive Git webhook
 	// (POST /api/v1/git/webhook/{source})
 	ReceiveGitHook(ctx context.Context, request ReceiveGitHookRequestObject) (ReceiveGitHookResponseObject, error)
@@ -68213,6 +68887,33 @@ func (sh *strictHandler) UpdateAllocation(ctx *gin.Context, id AllocationID, par
 	}
 }
 
+// CreateEvidence operation middleware
+func (sh *strictHandler) CreateEvidence(ctx *gin.Context, id AllocationID, params CreateEvidenceParams) {
+	var request CreateEvidenceRequestObject
+
+	request.Id = id
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateEvidence(ctx, request.(CreateEvidenceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateEvidence")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(CreateEvidenceResponseObject); ok {
+		if err := validResponse.VisitCreateEvidenceResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListAllocationFaults operation middleware
 func (sh *strictHandler) ListAllocationFaults(ctx *gin.Context, id AllocationID, params ListAllocationFaultsParams) {
 	var request ListAllocationFaultsRequestObject
@@ -69419,6 +70120,58 @@ func (sh *strictHandler) ListEvents(ctx *gin.Context, params ListEventsParams) {
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ListEventsResponseObject); ok {
 		if err := validResponse.VisitListEventsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListEvidence operation middleware
+func (sh *strictHandler) ListEvidence(ctx *gin.Context, params ListEvidenceParams) {
+	var request ListEvidenceRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEvidence(ctx, request.(ListEvidenceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEvidence")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(ListEvidenceResponseObject); ok {
+		if err := validResponse.VisitListEvidenceResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetEvidence operation middleware
+func (sh *strictHandler) GetEvidence(ctx *gin.Context, id EvidenceID) {
+	var request GetEvidenceRequestObject
+
+	request.Id = id
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEvidence(ctx, request.(GetEvidenceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEvidence")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetEvidenceResponseObject); ok {
+		if err := validResponse.VisitGetEvidenceResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

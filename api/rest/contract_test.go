@@ -88,6 +88,9 @@ func (b *fixture) freshPathOf(t *testing.T, op openapi.Operation) string {
 			b.move(id, "requested", "provisioning", "active", "releasing", "release_failed")
 		}
 		return fill("{id}", id)
+	case strings.Contains(path, "/evidence/{id}"):
+		return fill("{id}", read[string](b, `INSERT INTO evidence_bundles (id, org_id, kind, about, subject, cause, requested_by)
+			SELECT id, $1, 'allocation', 'a', id::text, id::text, 'u' FROM gen_random_uuid() AS id RETURNING id::text`, tenant))
 	case strings.Contains(path, "/payments/sessions/{id}"):
 		return fill("{id}", b.make(t, "/api/v1/payments/checkout-session", `{"amount_minor":5000}`))
 	case strings.Contains(path, "/payments/auto-topups/{id}"):

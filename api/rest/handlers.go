@@ -6,6 +6,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/audit"
 	"github.com/gpuaas/gpuaas/api/rest/change"
 	"github.com/gpuaas/gpuaas/api/rest/event"
+	"github.com/gpuaas/gpuaas/api/rest/evidence"
 	"github.com/gpuaas/gpuaas/api/rest/fleet"
 	"github.com/gpuaas/gpuaas/api/rest/logs"
 	"github.com/gpuaas/gpuaas/api/rest/money"
@@ -23,6 +24,7 @@ type (
 	auditHandlers      = audit.Handlers
 	changeHandlers     = change.Handlers
 	eventHandlers      = event.Handlers
+	evidenceHandlers   = evidence.Handlers
 	fleetHandlers      = fleet.Handlers
 	logHandlers        = logs.Handlers
 	moneyHandlers      = money.Handlers
@@ -39,6 +41,7 @@ type handlers struct {
 	*auditHandlers
 	*changeHandlers
 	*eventHandlers
+	*evidenceHandlers
 	*fleetHandlers
 	*logHandlers
 	*moneyHandlers
@@ -68,6 +71,7 @@ func (s *Server) newHandlers() handlers {
 		auditHandlers:      &auditHandlers{Services: v, Cursors: cursors, Exports: exports},
 		changeHandlers:     objects,
 		eventHandlers:      &eventHandlers{Services: v, Cursors: cursors, Stream: s.Stream, Chain: s.chain},
+		evidenceHandlers:   &evidenceHandlers{Services: v, Cursors: cursors},
 		fleetHandlers: &fleetHandlers{
 			Services: v, Cursors: cursors, Change: objects, Parts: fleet.NodeParts{Services: v, Tasks: s.Tasks, Installer: s.Installer},
 		},

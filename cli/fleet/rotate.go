@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -21,6 +22,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	"github.com/gpuaas/gpuaas/platform/evidence"
+	"github.com/gpuaas/gpuaas/platform/evidence/bundle"
 	"github.com/gpuaas/gpuaas/platform/identity/reseal"
 	"github.com/gpuaas/gpuaas/platform/notification/webhook"
 	"github.com/gpuaas/gpuaas/platform/secret"
@@ -71,6 +74,10 @@ func rotates(name string) rotated {
 		"webhooks":   {"webhook_keys", keystore.PurposeWebhooks, "key that seals the secrets of webhooks", false, "", "gpuaas keys rotate %s --of webhooks"},
 		"recordings": {"recording_keys", keystore.PurposeRecordings, "key that seals the keys of recordings", false, "", "gpuaas keys rotate %s --of recordings"},
 		"mounts":     {"mount_keys", keystore.PurposeMounts, "key that seals the access keys of mounts", false, "", "gpuaas keys rotate %s --of mounts"},
+		"evidence": {
+			"evidence_keys", keystore.PurposeEvidence, "key that signs evidence bundles", false,
+			"verifiers need the new key before it signs: after its line is in their key files", "gpuaas keys rotate %s --of evidence",
+		},
 		"cursors": {
 			"cursor_keys", keystore.PurposeCursors, "key that seals positions in lists", false,
 			"positions in lists of the old key are valid for up to 24 hours: a day after begin", "gpuaas keys rotate %s --of cursors",
@@ -80,7 +87,7 @@ func rotates(name string) rotated {
 }
 
 // ofKeys lists the values of --of.
-const ofKeys = "tasks, statements, relay, logins, tokens, fields, webhooks, recordings, mounts, cursors or kek"
+const ofKeys = "tasks, statements, relay, logins, tokens, fields, webhooks, recordings, mounts, evidence, cursors or kek"
 
 func NewCA(a *output.Console) *cobra.Command {
 	return output.Group("ca", "Manage the node certificate authority", newRotate(a, [3]string{
@@ -307,13 +314,23 @@ func verbFor(n int) string {
 	return fmt.Sprintf("%d nodes have", n)
 }
 
+// cause names a step of a rotation for its evidence bundle. Each step is another cause.
+func (r rotated) cause(verb string) evidence.Cause {
+	return evidence.Cause{
+		Kind: bundle.KeyRotation, About: keysURN(r.name), Subject: r.purpose, Cause: r.name + "/" + verb + "/" + uuid.NewString(), By: "system:operator",
+	}
+}
+
+func keysURN(name string) string { return ids.DefaultNaming.Name("", "", "keys", name).String() }
+
 // act rolls over in the transaction that audits it, and reads the keys again.
 func (r *rotation) act(ctx context.Context, d *desk, verb string, do func(*keystore.Keys, context.Context, pgx.Tx, string, clock.Clock) error) error {
 	err := pgx.BeginFunc(ctx, d.db, func(tx pgx.Tx) error {
 		b := &pgx.Batch{}
 		audit.Queue(b, audit.Entry{
-			By: audit.OnServer("system:operator", "gpuaas "+d.name+" rotate "+verb), Action: d.name + ".rotate_" + verb, Target: ids.DefaultNaming.Name("", "", "keys", d.name).String(),
+			By: audit.OnServer("system:operator", "gpuaas "+d.name+" rotate "+verb), Action: d.name + ".rotate_" + verb, Target: keysURN(d.name),
 		})
+		evidence.Queue(b, d.cause(verb))
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}

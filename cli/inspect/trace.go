@@ -34,7 +34,13 @@ func NewTrace(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Show(got.Raw, traceTable(strings.ToLower(t.String()), got.Value.Steps))
+			if err := a.Show(got.Raw, traceTable(strings.ToLower(t.String()), got.Value.Steps)); err != nil {
+				return err
+			}
+			if t.Kind() == "Allocation" {
+				a.Notify("Signed records: gpuaas evidence create %s, or list --about %s", t.Name, got.Value.Object.Metadata.Uid)
+			}
+			return nil
 		},
 	}
 }

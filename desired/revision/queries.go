@@ -42,7 +42,8 @@ const (
 			author, author_email, message, committed_at, signer, findings, waits, plan_id, version, created_at, updated_at
 		FROM desired_revisions`
 	selectRevisions = allRevisions + `
-		WHERE ($1 = '' OR source = $1) AND ($2 = '' OR status = $2) AND ($3 = '' OR commit = $3) AND revision < $4 ORDER BY revision DESC LIMIT $5`
+		WHERE ($1 = '' OR source = $1) AND ($2 = '' OR status = $2) AND ($3 = '' OR commit = $3) AND revision < $4
+			AND ($6::timestamptz IS NULL OR updated_at >= $6) ORDER BY revision DESC LIMIT $5`
 	selectRevision = allRevisions + ` WHERE revision = $1`
 	selectLatest   = allRevisions + ` WHERE source = $1 ORDER BY revision DESC LIMIT 1`
 

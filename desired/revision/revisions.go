@@ -99,6 +99,7 @@ type RevisionFilter struct {
 	Source string
 	Status string
 	Commit string
+	Since  *time.Time // of the last change, inclusive
 }
 
 // Revisions lists revisions, newest first, below a number. Zero starts with the newest.
@@ -106,7 +107,7 @@ func (s *Store) Revisions(ctx context.Context, f RevisionFilter, below int64, li
 	if below == 0 {
 		below = math.MaxInt64
 	}
-	return revisions(ctx, s.DB, selectRevisions, f.Source, f.Status, f.Commit, below, limit)
+	return revisions(ctx, s.DB, selectRevisions, f.Source, f.Status, f.Commit, below, limit, f.Since)
 }
 
 // RevisionAt reads one revision by its number.

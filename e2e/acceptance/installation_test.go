@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuaas/gpuaas/cli"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/dev/up"
 	"github.com/gpuaas/gpuaas/internal/profile"
@@ -38,6 +39,9 @@ var results sync.Map
 
 func TestMain(m *testing.M) {
 	validate.Child() // does not return in the child that evaluates files
+	if os.Getenv(commandVariable) != "" {
+		os.Exit(cli.Run())
+	}
 	os.Exit(run(m))
 }
 

@@ -122,6 +122,7 @@ func goals() []goal {
 		{"C3", change.WholeSource},
 		{"C4", change.IncrementalReads},
 		{"C5", change.IncrementalSync},
+		{"E6", change.Evidence},
 		{"U1", install.WarmStart},
 		{"U2", install.SmallInstallation},
 		{"U3", install.LargeInstallation},

@@ -348,7 +348,7 @@ func (w *fixture) strangers() {
 func (w *fixture) createShared(s *side) {
 	s.objects["ProjectPath"], s.objects["ProjectHeader"] = s.project.String(), s.project.String()
 	s.objects["TenantID"] = s.tenant.String()
-	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID", "WebhookID", "WebhookDeliveryID", "TerminalSessionID", "TerminalRecordingID", "StorageObjectID", "StorageUploadID", "StorageKeyID"} {
+	for _, kind := range []string{"ServiceAccountID", "UserID", "InvitationID", "OwnInvitationID", "AllocationID", "SshKeyID", "SessionID", "ApiKeyID", "CredentialID", "PaymentSessionID", "AutoTopupID", "NotificationID", "WebhookID", "WebhookDeliveryID", "TerminalSessionID", "TerminalRecordingID", "EvidenceID", "StorageObjectID", "StorageUploadID", "StorageKeyID"} {
 		s.objects[kind] = w.fresh(kind, s, s.owner)
 	}
 	w.shareFile(s)
@@ -444,6 +444,9 @@ func (w *fixture) fresh(kind string, s *side, by *actor) string {
 	case "TerminalRecordingID":
 		w.sql(`INSERT INTO terminal_recordings (id, org_id, project_id, allocation_id, principal, required, columns, rows, key_enc, correlation_id)
 			SELECT $1, org_id, project_id, id, $2, true, 80, 24, $3, '' FROM allocations WHERE id = $4`, made, by.user, w.recordingKey(made), s.objects["AllocationID"])
+	case "EvidenceID": // one that is not signed yet
+		w.sql(`INSERT INTO evidence_bundles (id, org_id, kind, about, subject, cause, requested_by) VALUES ($1::uuid, $2, 'allocation', 'a', $3, $1::uuid::text, 'u')`,
+			made, s.tenant, s.objects["AllocationID"])
 	case "StorageObjectID": // a deleted one
 		w.deletedFile(s, made)
 	case "StorageKeyID":

@@ -97,6 +97,7 @@ var changes = map[string][]string{
 
 	"announceNodeRetirement": {"nodes", "outbox_events"},
 	"reportAllocationFault":  {"fault_reports"},
+	"createEvidence":         {"evidence_bundles", "river_job"},
 	"decideFaultReport":      {"fault_reports", "health_reports", "nodes", "gpus", "slots", "holds", "outbox_events", "reconcile_due", "river_job"},
 
 	// A forced release leaves release_failed, and so opens nothing again.

@@ -72,7 +72,8 @@ type Origin struct {
 // Filter chooses plans; what is empty is not compared.
 type Filter struct {
 	Source, Status, Commit string
-	Before                 ids.Plan // zero: from the newest
+	Before                 ids.Plan   // zero: from the newest
+	DecidedSince           *time.Time // of the approval or the application, inclusive; nil: also those without a decision
 	Limit                  int
 }
 
@@ -339,7 +340,7 @@ func (s *Service) Plans(ctx context.Context, f Filter) ([]Stored, error) {
 	if f.Limit == 0 {
 		f.Limit = math.MaxInt32
 	}
-	rows, err := s.DB.Query(ctx, selectPlans, f.Source, f.Status, f.Commit, f.Before, f.Limit)
+	rows, err := s.DB.Query(ctx, selectPlans, f.Source, f.Status, f.Commit, f.Before, f.Limit, f.DecidedSince)
 	if err != nil {
 		return nil, fmt.Errorf("listing plans: %w", err)
 	}

@@ -38,7 +38,8 @@ const (
 		FROM plans WHERE origin = 'change'`
 	selectPlan  = allPlans + ` AND id = $1`
 	lockPlan    = selectPlan + ` FOR UPDATE`
-	selectPlans = allPlans + ` AND ($1 = '' OR source = $1) AND ($2 = '' OR status = $2) AND ($3 = '' OR commit = $3) AND id < $4 ORDER BY id DESC LIMIT $5`
+	selectPlans = allPlans + ` AND ($1 = '' OR source = $1) AND ($2 = '' OR status = $2) AND ($3 = '' OR commit = $3) AND id < $4
+		AND ($6::timestamptz IS NULL OR coalesce(applied_at, decided_at) >= $6) ORDER BY id DESC LIMIT $5`
 
 	decidePlan = `
 		UPDATE plans SET status = $2, decided_by = $3, decided_at = now(), decision = $4

@@ -34,6 +34,8 @@ var Points = []string{
 	"job.record.before_commit",
 	"job.record.after_commit",
 	"job.object.after_commit",
+	"job.evidence.before_commit",
+	"job.evidence.after_commit",
 	"job.roll.before_commit",
 	"job.roll.after_commit",
 	"job.accrue.before_commit",

@@ -16,6 +16,7 @@ import (
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/event/consume"
+	"github.com/gpuaas/gpuaas/platform/evidence"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/signin"
 	"github.com/gpuaas/gpuaas/platform/notification"
@@ -87,6 +88,7 @@ func batches() []batch {
 		{"suppressed_addresses", policies.HistoryDays, day, notification.DeleteSuppressed},
 		{"invitation_mails", policies.HistoryDays, day, notification.DeleteInvitationMails},
 		{"notification_preferences", policies.HistoryDays, day, notification.DeletePreferences},
+		{"evidence_bundles", policies.EvidenceDays, day, evidence.DeleteOld},
 		{"forge_reports", policies.HistoryDays, day, forge.DeleteReports},
 		{"forge_pushes", policies.HistoryDays, day, forge.DeletePushes},
 		{"desired_revisions", policies.AuditDays, day, revision.DeleteOld},

@@ -70,6 +70,7 @@ BEGIN
 		INSERT INTO storage_access_keys (id, org_id, project_id, access_key_id, secret_enc, name, read_only, creator, created_by) VALUES (id, id, id, id, '', 'n', true, '{}', 'u');
 		INSERT INTO terminal_recordings (id, org_id, project_id, allocation_id, principal, required, columns, rows, key_enc, correlation_id) VALUES (id, id, id, id, id, true, 80, 24, '', '');
 		INSERT INTO terminal_recording_chunks (recording_id, number, org_id, body) VALUES (id, 0, id, '');
+		INSERT INTO evidence_bundles (id, org_id, kind, about, subject, cause, requested_by) VALUES (id, id, 'allocation', id, id, id, id);
 		INSERT INTO observed_allocations (allocation_id, node_id, phase, fence, observed_generation, spec_hash, observed_at) VALUES (id, 'c0000000-0000-0000-0000-000000000000', 'ready', 1, 1, '', now());
 		INSERT INTO desired_objects (uid, kind, scope, name, spec, spec_hash, owner) VALUES (id, 'Allocation', id, id, '{}', '', 'api');
 	END LOOP;

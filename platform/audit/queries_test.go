@@ -15,7 +15,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	statements := map[string]string{
 		"insertEntry": insertEntry, "lockSeals": lockSeals, "selectSealedTo": selectSealedTo, "selectStretch": selectStretch,
-		"selectRows": selectRows, "selectHeads": selectHeads, "insertSeals": insertSeals, "selectSeals": selectSeals,
+		"selectRows": selectRows, "selectHeads": selectHeads, "selectHead": selectHead, "insertSeals": insertSeals, "selectSeals": selectSeals,
 		"selectUnsealed": selectUnsealed, "selectMonths": selectMonths, "selectMonth": selectMonth, "insertExport": insertExport,
 		"selectExports": selectExports, "selectDropped": selectDropped,
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/crypto/ssh"
@@ -121,4 +122,19 @@ func authorities(keys []ed25519.PublicKey) (lines []string) {
 		lines = append(lines, strings.TrimSuffix(string(ssh.MarshalAuthorizedKey(key)), "\n"))
 	}
 	return lines
+}
+
+// PublicPart describes a key without its secret, also an ended one.
+type PublicPart struct {
+	Purpose   string     `json:"purpose"`
+	Number    int        `json:"number"`
+	Status    string     `json:"status"` // active or ended
+	Public    []byte     `json:"public"` // empty for a data key
+	CreatedAt time.Time  `json:"created_at"`
+	EndedAt   *time.Time `json:"ended_at,omitempty"`
+}
+
+// PublicParts lists all keys by purpose and number.
+func PublicParts(ctx context.Context, db pg.Queryer) ([]PublicPart, error) {
+	return pg.List(ctx, db, "public keys", selectPublicKeys, pgx.RowToStructByPos[PublicPart])
 }

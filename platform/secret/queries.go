@@ -48,8 +48,10 @@ const (
 	selectForReseal = `
 		SELECT id, purpose, generation, sealed FROM signing_keys
 		WHERE status = 'active' AND substr(sealed, 1, length($1::bytea)) <> $1 ORDER BY id LIMIT $2 FOR UPDATE`
-	resealStored = `UPDATE signing_keys SET sealed = $2 WHERE id = $1`
-	lockStored   = `SELECT pg_advisory_xact_lock(hashtextextended('secret.signing_keys', 0))`
+	resealStored     = `UPDATE signing_keys SET sealed = $2 WHERE id = $1`
+	lockStored       = `SELECT pg_advisory_xact_lock(hashtextextended('secret.signing_keys', 0))`
+	selectPublicKeys = `SELECT purpose, generation, status, public, created_at, ended_at FROM public_keys ORDER BY purpose, generation`
+
 	selectPublic = `SELECT purpose, generation, public FROM public_keys WHERE status = 'active' ORDER BY purpose, generation`
 
 	// A node that missed more rotations than these enrols again.

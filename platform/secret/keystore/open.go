@@ -32,6 +32,7 @@ type Keys struct {
 	Webhooks   *secret.DataKeys // api and work
 	Recordings *secret.DataKeys // terminal and api
 	Mounts     *secret.DataKeys // api and node
+	Evidence   secret.Signer    // work
 
 	kek    secret.Wrapper
 	stores map[string]*secret.Stored // by role
@@ -132,6 +133,8 @@ func (o *Keys) open(ctx context.Context, s Source, purpose string) (err error) {
 		o.Statements, err = newSigner(ctx, store)
 	case PurposeTasks:
 		o.Tasks, err = openTasks(ctx, s.Config, store, s.Clock)
+	case PurposeEvidence:
+		o.Evidence, err = newSigner(ctx, store)
 	case PurposeRelay:
 		o.Relay, err = newSigner(ctx, store)
 	case PurposeLogins:
@@ -230,6 +233,9 @@ func (o *Keys) Refresh(ctx context.Context) map[string]error {
 	if o.Relay != nil {
 		parts[PurposeRelay] = o.Relay.Refresh
 	}
+	if o.Evidence != nil {
+		parts[PurposeEvidence] = o.Evidence.Refresh
+	}
 	if o.Logins != nil {
 		parts[PurposeLogins] = o.Logins.Refresh
 	}
@@ -263,7 +269,7 @@ func (o *Keys) Opened() (purposes []string) {
 		PurposeAuthority: o.Authority != nil, PurposeStatements: o.Statements != nil, PurposeTasks: o.Tasks != nil, PurposeLogins: o.Logins != nil,
 		PurposeTokens: o.Tokens != nil, PurposeCursors: o.Cursors != nil, PurposeFields: o.Fields != nil,
 		PurposeWebhooks: o.Webhooks != nil, PurposeRelay: o.Relay != nil,
-		PurposeRecordings: o.Recordings != nil, PurposeMounts: o.Mounts != nil,
+		PurposeRecordings: o.Recordings != nil, PurposeMounts: o.Mounts != nil, PurposeEvidence: o.Evidence != nil,
 	} {
 		if has {
 			purposes = append(purposes, purpose)

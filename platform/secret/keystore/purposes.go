@@ -15,6 +15,7 @@ const (
 	PurposeRelay      = "relay"
 	PurposeRecordings = "recordings"
 	PurposeMounts     = "mounts"
+	PurposeEvidence   = "evidence"
 )
 
 // Use is a purpose with the roles of the server that open its private keys, and what they protect. A process opens the
@@ -43,6 +44,7 @@ func Uses() []Use {
 		{PurposeRecordings, []string{"terminal", "api"}, "keys of recordings of terminals"},
 		// The API creates them and verifies signatures with them, and the node API hands them to nodes.
 		{PurposeMounts, []string{"api", "node"}, "access keys of mounts"},
+		{PurposeEvidence, []string{"work"}, "evidence bundles"},
 	}
 }
 

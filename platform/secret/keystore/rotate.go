@@ -95,7 +95,7 @@ func (o *Keys) rotator(purpose string) (secret.Rotator, error) {
 	of := map[string]any{
 		PurposeAuthority: o.Authority, PurposeStatements: o.Statements, PurposeTasks: o.Tasks, PurposeRelay: o.Relay, PurposeLogins: o.Logins,
 		PurposeTokens: secret.LocalSigner{Keys: o.Tokens}, PurposeFields: o.Fields, PurposeWebhooks: o.Webhooks, PurposeCursors: o.Cursors,
-		PurposeRecordings: o.Recordings, PurposeMounts: o.Mounts,
+		PurposeRecordings: o.Recordings, PurposeMounts: o.Mounts, PurposeEvidence: o.Evidence,
 		PurposeKEK: o.kek,
 	}
 	rotator, ok := of[purpose].(secret.Rotator)
@@ -134,6 +134,8 @@ func (o *Keys) Kids(purpose string) (active string, others []string) {
 		active, all = o.Tasks.Active(), slices.Sorted(maps.Keys(o.Tasks.Public()))
 	case PurposeRelay:
 		active, all = o.Relay.Active(), slices.Sorted(maps.Keys(o.Relay.Public()))
+	case PurposeEvidence:
+		active, all = o.Evidence.Active(), slices.Sorted(maps.Keys(o.Evidence.Public()))
 	case PurposeTokens:
 		active, all = o.Tokens.Active(), o.Tokens.Kids()
 	case PurposeFields:

@@ -39,6 +39,8 @@ type Service struct {
 	Clock clock.Clock
 	// UploadLife returns the longest time in which an upload in parts can be completed.
 	UploadLife func() time.Duration
+	// Others returns those of the backend objects that other packages have stored, which are no files of projects. Nil: none.
+	Others func(ctx context.Context, keys []uuid.UUID) ([]uuid.UUID, error)
 }
 
 // State contains what the comparison has found.
@@ -139,7 +141,14 @@ func (s *Service) collect(ctx context.Context, stored []blob.Info) (left, collec
 	if err != nil {
 		return 0, 0, err
 	}
+	others, err := s.others(ctx, old)
+	if err != nil {
+		return 0, 0, err
+	}
 	for _, u := range unknown {
+		if others[u.Key] {
+			continue
+		}
 		if !u.Covered {
 			left++
 			continue
@@ -150,6 +159,19 @@ func (s *Service) collect(ctx context.Context, stored []blob.Info) (left, collec
 		collected++
 	}
 	return left, collected, nil
+}
+
+// others returns the backend objects that other packages have stored.
+func (s *Service) others(ctx context.Context, keys []uuid.UUID) (map[uuid.UUID]bool, error) {
+	all := map[uuid.UUID]bool{}
+	if s.Others == nil {
+		return all, nil
+	}
+	list, err := s.Others(ctx, keys)
+	for _, key := range list {
+		all[key] = true
+	}
+	return all, err
 }
 
 // stray is a backend object without a file, or an upload without a row. Covered: the database has the history since its

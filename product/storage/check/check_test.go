@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -187,5 +188,23 @@ func TestFilesWithoutTheirBytes(t *testing.T) {
 	var files int
 	if err := f.db.QueryRow(t.Context(), `SELECT count(*) FROM storage_objects`).Scan(&files); err != nil || files != 2 {
 		t.Errorf("%d files, %v", files, err)
+	}
+}
+
+// Backend objects that another package has stored stay, and are no difference.
+func TestObjectsOfOtherPackagesStay(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	other, stray := f.put("other"), f.put("stray")
+	f.Others = func(_ context.Context, keys []uuid.UUID) ([]uuid.UUID, error) {
+		return slices.DeleteFunc(slices.Clone(keys), func(key uuid.UUID) bool { return key != other }), nil
+	}
+	c, err := f.Compare(t.Context(), uuid.Nil, check.Question{Limit: 10})
+	if err != nil || len(c.Differences) != 1 || c.Differences[0].Key != stray {
+		t.Errorf("%+v, %v", c, err)
+	}
+	f.exec(`UPDATE storage_checks SET confirmed_until = now() + interval '1 minute'`)
+	if st := f.pass(); st.Unknown != 0 || st.Collected != 1 || f.exists(stray) || !f.exists(other) {
+		t.Errorf("%+v", st)
 	}
 }

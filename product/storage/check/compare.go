@@ -154,9 +154,15 @@ func (s *Service) strays(ctx context.Context, p slice) ([]Difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]Difference, len(found))
-	for i, key := range found {
-		all[i] = Difference{Fault: Unknown, Key: key, Size: sizes[key]}
+	others, err := s.others(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	var all []Difference
+	for _, key := range found {
+		if !others[key] {
+			all = append(all, Difference{Fault: Unknown, Key: key, Size: sizes[key]})
+		}
 	}
 	return all, nil
 }

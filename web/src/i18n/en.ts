@@ -7,6 +7,7 @@ import { sources, changes, change } from "./en/changes";
 import { desired } from "./en/desired";
 import { drift } from "./en/drift";
 import { events } from "./en/events";
+import { evidence } from "./en/evidence";
 import { files } from "./en/files";
 import { fleet } from "./en/fleet";
 import { columns, help, palette, views } from "./en/hands";
@@ -97,6 +98,7 @@ const en = {
   preferences,
   webhooks,
   events,
+  evidence,
   service,
   nodes,
   slots,

@@ -12,6 +12,7 @@ export type PolicyFilter = { prefix?: string };
 export type UserFilter = { q?: string; role?: string; tenant?: string };
 export type PaymentFilter = { status?: string; tenant?: string };
 export type AuditFilter = { actor?: string; action?: string; target?: string; tenant?: string; from?: string; to?: string };
+export type EvidenceFilter = { kind?: string; status?: string; about?: string };
 export type LetterFilter = { consumer?: string; stream?: string; subject?: string; state?: string };
 
 export const keys = {
@@ -108,6 +109,8 @@ export const keys = {
   webhookList: ["webhooks", "list"],
   webhook: (id: string) => ["webhooks", "one", id],
   webhookDeliveries: (id: string) => ["webhooks", "deliveries", id],
+  evidenceList: (filter: EvidenceFilter) => ["evidence", "list", filter],
+  evidence: (id: string) => ["evidence", "one", id],
   deadLetters: ["dead-letters"],
   deadLetterList: (filter: LetterFilter) => ["dead-letters", "list", filter],
   deadLetter: (id: string) => ["dead-letters", "one", id],

@@ -78,6 +78,13 @@ const webhook = createRoute({
   validateSearch: filtersOf("status"),
   component: lazyRouteComponent(() => import("../screens/webhook"), "Webhook"),
 });
+const evidence = createRoute({
+  getParentRoute: () => root,
+  path: "/evidence",
+  validateSearch: filtersOf("kind", "status", "about", "columns"),
+  component: lazyRouteComponent(() => import("../screens/evidence"), "Evidence"),
+});
+const evidenceBundle = createRoute({ getParentRoute: () => root, path: "/evidence/$id", component: lazyRouteComponent(() => import("../screens/bundle"), "EvidenceBundle") });
 const drift = createRoute({
   getParentRoute: () => root,
   path: "/drift",
@@ -103,7 +110,7 @@ const ops = createRoute({ getParentRoute: () => root, path: "/ops", component: l
 export const newRouter = (history?: RouterHistory) =>
   createRouter({
     history,
-    routeTree: root.addChildren([home, allocations, allocation, terminal, launch, files, deletedFiles, storageKeys, billing, payment, projects, project, account, members, accessKeys, profile, notifications, preferences, webhooks, webhook, status, drift, changes, change, fleet, node, ops, ...operatorRoutes]),
+    routeTree: root.addChildren([home, allocations, allocation, terminal, launch, files, deletedFiles, storageKeys, billing, payment, projects, project, account, members, accessKeys, profile, notifications, preferences, webhooks, webhook, evidence, evidenceBundle, status, drift, changes, change, fleet, node, ops, ...operatorRoutes]),
     basepath: "/portal",
     defaultErrorComponent: Crashed,
     defaultPreload: "intent",

@@ -13,6 +13,7 @@ export const screens = [
   { path: "/keys", name: "keys", keys: "g k", action: undefined, platform: false },
   { path: "/notifications", name: "notifications", keys: "g w", action: undefined, platform: false },
   { path: "/webhooks", name: "webhooks", keys: "g j", action: "listWebhooks", platform: false },
+  { path: "/evidence", name: "evidence", keys: "g 1", action: "listEvidence", platform: false },
   { path: "/status", name: "status", keys: "g t", action: undefined, platform: false },
   { path: "/profile", name: "profile", keys: "g s", action: undefined, platform: false },
   { path: "/ops", name: "ops", keys: "g o", action: "getOpsOverview", platform: true },

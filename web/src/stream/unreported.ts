@@ -11,6 +11,7 @@ export const unreported = {
   faults: { every: 60_000, why: "The decision about a fault report is no event." },
   nodes: { every: 15_000, why: "Reports, tasks and the reachability of nodes are no events." },
   webhooks: { every: 15_000, why: "The deliveries of a webhook are no events." },
+  evidence: { every: 15_000, why: "A bundle that is signed is no event." },
   terminals: { every: 15_000, why: "Terminals that open and end are no events." },
   files: { every: 30_000, why: "A file is no event: a data set would be millions of them." },
   letters: { every: 15_000, why: "Failures and progress of consumers are no events of the stream." },

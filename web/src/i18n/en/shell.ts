@@ -14,6 +14,7 @@ export const shell = {
   notifications: "Notifications",
   notificationsUnread: "Notifications ({count, plural, one {# unread} =100 {99+ unread} other {# unread}})",
   webhooks: "Webhooks",
+  evidence: "Evidence",
   files: "Files",
   profile: "Profile",
   status: "Status",
