@@ -28,3 +28,16 @@ test.each(["/admin/users/u2", "/admin/tenants/t2", "/admin/allocations/a2", "/fl
   await until(() => recentOf("u").length === 1);
   expect(recentOf("u")[0]?.name).not.toBe("");
 });
+
+test.each([
+  ["status=active&status=failed", '["active","failed"]'],
+  ["status=true", "true"],
+  ["status=7", "7"],
+  ["status=%7B%22a%22%3A1%7D", '{"a":1}'],
+  ["status=null", "null"],
+])("the filter %s of an address reaches the server, which rejects it", async (search, sent) => {
+  const calls = serve(signedIn(everything, succeeding));
+  await open(`/allocations?${search}`);
+  await loaded();
+  expect(calls.map(({ url }) => new URL(url).searchParams.get("status"))).toContain(sent);
+});

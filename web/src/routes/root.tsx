@@ -4,9 +4,9 @@ import { Shell } from "./shell";
 
 export const root = createRootRoute({ component: Shell, notFoundComponent: NotFound });
 
-const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : typeof value === "number" ? String(value) : undefined);
+// A filter that was altered by hand becomes a text, which the server checks. The router has read it as JSON.
+const text = (value: unknown) => (value === undefined || value === "" ? undefined : typeof value === "string" ? value : JSON.stringify(value));
 
-// A filter that was altered by hand becomes a text, which the server checks.
 export const filtersOf =
   <Name extends string>(...names: Name[]) =>
   (search: Record<string, unknown>): { [name in Name]?: string } =>
