@@ -31,19 +31,60 @@ test("a clock that is wrong by an hour changes no age", async () => {
   expect(await shown(now.getTime() - 3_600_000)).toEqual(right);
 });
 
-test("a session that ends in a form leaves its input, also after the sign-in", async () => {
+const create = () => click(button("Create the project"));
+const created = (calls: Request[]) => calls.find(({ method, url }) => method === "POST" && url.endsWith("/api/v1/projects"));
+
+test("a session that ends in a form leaves its input, which is sent after the sign-in", async () => {
   serve({ ...signedIn(everything, succeeding), "POST /api/v1/projects": () => problem(401, "token_expired") });
   await open("/projects");
   await loaded();
   await enter("Name *", "speech");
-  await click(button("Create the project"));
+  await create();
   await until(() => has('a[href^="/sign-in"]'));
-  const name = () => [...document.querySelectorAll("input")].some(({ value }) => value === "speech");
-  expect(name()).toBe(true);
+  expect([...document.querySelectorAll("input")].some(({ value }) => value === "speech")).toBe(true);
   document.body.replaceChildren();
+  const calls = serve(signedIn(everything, succeeding));
   await open("/projects");
   await loaded();
-  expect(name()).toBe(true);
+  await create();
+  await until(() => created(calls) !== undefined);
+  expect(await created(calls)?.json()).toMatchObject({ name: "speech" });
+});
+
+test("a browser that blocks its storage sends a form", async () => {
+  const stored = [localStorage, sessionStorage];
+  const blocked = () => {
+    throw new DOMException("blocked", "SecurityError");
+  };
+  for (const name of ["localStorage", "sessionStorage"]) vi.stubGlobal(name, { getItem: blocked, setItem: blocked, removeItem: blocked, key: blocked });
+  try {
+    const calls = serve(signedIn(everything, succeeding));
+    await open("/projects");
+    await loaded();
+    await enter("Name *", "speech");
+    await create();
+    await until(() => created(calls) !== undefined);
+    expect(await created(calls)?.json()).toMatchObject({ name: "speech" });
+  } finally {
+    ["localStorage", "sessionStorage"].forEach((name, index) => vi.stubGlobal(name, stored[index]));
+  }
+});
+
+test("a notice of the platform is text, and a broken one is none", async () => {
+  const noticed = async (header: string) => {
+    document.body.replaceChildren();
+    serve(signedIn(everything, async (request) => ({ ...(await succeeding(request)), headers: { "X-Platform-Notice": header } })));
+    await open("/allocations");
+    await loaded();
+  };
+  const notice = '\u202e<a href="javascript:executed()">here</a> https://evil.example';
+  await noticed(encodeURIComponent(notice));
+  await until(() => text().includes(notice));
+  expect(has('a[href*="evil"], a[href^="javascript"]')).toBe(false);
+  await noticed("%zz");
+  await until(() => !text().includes("evil"));
+  expect(text()).not.toContain("Notice:");
+  expect(has('[data-state="error"]')).toBe(false);
 });
 
 test("a part that the server no longer has leads to a reload, and other errors do not", async () => {

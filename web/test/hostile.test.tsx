@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import { map } from "./map";
-import { newer, sparse, texts } from "./mutate";
+import { amounts, newer, repeated, sparse, texts } from "./mutate";
 import { payloads } from "./payloads";
 import { changed, everything, has, loaded, open, signedIn, text } from "./screen";
 import { serve } from "./server";
 
 // A control that turns the direction of the text, and more characters than a column has.
 const long = `\u202eevil${"x".repeat(255)}`;
+const extremes = [0, -1, Number.MAX_SAFE_INTEGER, -Number.MAX_SAFE_INTEGER];
 
 // inert asserts that the page has nothing that a text of another user could have made.
 function inert() {
@@ -41,6 +42,20 @@ for (const { route, example } of map.screens) {
     serve(signedIn(everything, changed(newer)));
     await open(example);
     await loaded();
+  });
+
+  test(`${route} shows lists that have an object twice`, async () => {
+    serve(signedIn(everything, changed(repeated)));
+    await open(example);
+    await loaded();
+  });
+
+  test(`${route} shows amounts of any size as amounts`, async () => {
+    let next = 0;
+    serve(signedIn(everything, changed(amounts(() => extremes[next++ % extremes.length]!))));
+    await open(example);
+    await loaded();
+    expect(text()).not.toMatch(/NaN|Infinity|∞|undefined/);
   });
 
   test(`${route} shows a response without optional fields`, async () => {

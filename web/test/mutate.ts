@@ -35,3 +35,12 @@ export const texts =
   (text: () => string): Change =>
   ({ enum: values, const: fixed, format }, value) =>
     typeof value === "string" && values === undefined && fixed === undefined && format === undefined ? text() : value;
+
+// repeated has each item of a list twice.
+export const repeated: Change = (_, value) => (Array.isArray(value) ? [...value, ...value] : value);
+
+// amounts replaces each amount, in a currency without minor units.
+export const amounts =
+  (minor: () => number): Change =>
+  (_, value) =>
+    isObject(value) ? Object.fromEntries(Object.entries(value).map(([name, each]) => [name, name.endsWith("_minor") && typeof each === "number" ? minor() : name === "currency" ? "JPY" : each])) : value;

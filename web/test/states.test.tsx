@@ -1,7 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
-import { expect, test } from "vitest";
+import { act } from "react";
+import { afterEach, expect, test, vi } from "vitest";
 import { api, unwrap } from "../src/api/client";
 import { Section } from "../src/components/system/section";
+import { Loading, RateLimited } from "../src/components/system/states";
 import { render, until } from "./render";
 import { problem, serve } from "./server";
 
@@ -53,4 +55,29 @@ test("a new sign-in is offered where the server requires one", async () => {
   const page = await render(<Skus />);
   await until(() => page.querySelector("a[href^='/sign-in']") !== null);
   expect(page.querySelector("a[href^='/sign-in']")?.getAttribute("href")).toBe("/sign-in?return=%2Fportal%2F&step_up=true");
+});
+
+afterEach(() => void vi.useRealTimers());
+const pauseTime = () => vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+const after = (milliseconds: number) => act(async () => void vi.advanceTimersByTime(milliseconds));
+
+test("a section says after some seconds that the server is slow", async () => {
+  pauseTime();
+  const page = await render(<Loading />);
+  await after(1_000);
+  expect(page.textContent).not.toContain("Still loading");
+  await after(4_000);
+  expect(page.textContent).toContain("Still loading");
+});
+
+test("a limited section counts down, and tries again at zero", async () => {
+  pauseTime();
+  const retry = vi.fn();
+  const page = await render(<RateLimited seconds={2} retry={retry} />);
+  for (const left of ["2 seconds", "1 second"]) {
+    expect(page.textContent).toContain(`in ${left}.`);
+    expect(retry).not.toHaveBeenCalled();
+    await after(1_000);
+  }
+  expect(retry).toHaveBeenCalledTimes(1);
 });
