@@ -32,7 +32,7 @@ func newBrowser(t testing.TB) *browser {
 	dir := t.TempDir()
 	port := freePort(t)
 	cmd := exec.Command(driver, fmt.Sprintf("--port=%d", port))
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "HOME="+dir, "TZ=UTC", "LANGUAGE=en")
 	ended := launch(t, cmd)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -41,8 +41,8 @@ func newBrowser(t testing.TB) *browser {
 	b := &browser{t: t, session: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	until(t, patience, "chromedriver answers", func() error { return b.ask("GET", "/status", nil, nil) })
 	// The sandbox needs user namespaces, and Chromium needs more shared memory than many containers
-	// have. The tests open only our own pages.
-	args := []string{"--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--user-data-dir=" + filepath.Join(dir, "profile")}
+	// have. The tests open only our own pages. Without transitions a test reads final styles.
+	args := []string{"--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--force-prefers-reduced-motion", "--user-data-dir=" + filepath.Join(dir, "profile")}
 	var made struct {
 		SessionID string `json:"sessionId"`
 	}
@@ -51,7 +51,12 @@ func newBrowser(t testing.TB) *browser {
 		"goog:loggingPrefs": map[string]string{"browser": "ALL"},
 	}}}, &made)
 	b.session += "/session/" + made.SessionID
-	t.Cleanup(func() { _ = b.ask("DELETE", "", nil, nil) })
+	t.Cleanup(func() {
+		if all, err := b.complaints(); err != nil || len(all) > 0 {
+			t.Errorf("the browser complains: %q, %v", all, err)
+		}
+		_ = b.ask("DELETE", "", nil, nil)
+	})
 	return b
 }
 

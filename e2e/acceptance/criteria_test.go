@@ -107,6 +107,8 @@ var criteria = []criterion{
 	{id: "AT-101", sentence: "A webhook endpoint is down for days, disabled, enabled and replayed, and nothing is missing.", tests: []string{"server.TestAT101NothingIsMissingAfterAnOutageOfAWebhook"}},
 	{id: "AT-102", sentence: "A stream is deleted under load, and no duplicate reaches a user.", tests: []string{"server.TestAT102AStreamDeletedUnderLoadRepeatsNothing"}},
 	{id: "AT-103", sentence: "A digest is one e-mail at its time, and quiet hours delay all but critical kinds.", tests: []string{"platform/notification.TestDigestsAndQuietHours"}},
+	{id: "AT-104", sentence: "A newcomer reaches a shell in at most 6 clicks from the sign-in.", tests: []string{"e2e.TestANewcomerReachesAShell"}},
+	{id: "AT-105", sentence: "A plan is approved in the browser with the numbers of gpuaas plan.", tests: []string{"e2e.TestPlanInABrowser"}},
 	{id: "AT-106", sentence: "The server restarts under a live page, and nothing is lost.", tests: []string{"e2e.TestPortalIsLive"}},
 	{id: "AT-107", sentence: "A viewer is offered no action that returns 403.", tests: []string{"web.TestChangesAreGated", "web.TestChangesOfAViewer", "web.TestOperatorsAreOfferedWhatTheyMay"}},
 	{id: "AT-162", sentence: "A third party verifies a change offline.", tests: []string{"e2e/acceptance.TestAT162", "platform/evidence/bundle.TestEveryChangedByteIsDetected"}},
