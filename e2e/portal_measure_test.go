@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuaas/gpuaas/api/rest/bare"
 	"github.com/gpuaas/gpuaas/api/rest/portal"
 	"github.com/gpuaas/gpuaas/e2e/layout"
 	"github.com/gpuaas/gpuaas/web"
@@ -25,7 +26,7 @@ func servePortal(t *testing.T, isMissing func(path string) bool) string {
 	t.Helper()
 	p, err := web.NewPortal()
 	must(t, err)
-	screens, mux := portal.Handler(p), http.NewServeMux()
+	screens, mux := bare.Portal(p), http.NewServeMux()
 	mux.HandleFunc(portal.Path, func(w http.ResponseWriter, r *http.Request) {
 		if isMissing(r.URL.Path) {
 			http.NotFound(w, r)

@@ -17,6 +17,7 @@ import (
 // function, and why.
 var uncoded = map[string]string{
 	"api/rest/middleware/observe.go recover":          "after a panic nothing is known but that it is our fault",
+	"api/rest/bare/bare.go Portal":                    "no server has it: tests measure the layout of the portal with it",
 	"api/rest/server.go NewWith":                      "a fault of the wiring: the process does not start",
 	"api/rest/request/operation.go OperationsOf":      "a fault of the contract or of the roles: the process does not start",
 	"platform/identity/oidc/oidctest/issuer.go serve": "simulates an unreachable provider, only in tests",

@@ -141,7 +141,7 @@ var libraryRules = []struct {
 }{
 	{library: []string{"github.com/gin-gonic/gin", "go.opentelemetry.io/contrib/instrumentation/github.com/gin-gonic"}, only: []string{"api"}},
 	// Handlers without middleware exist to measure the middleware.
-	{library: []string{module + "/api/rest/bare"}, only: []string{"e2e/bench"}},
+	{library: []string{module + "/api/rest/bare"}, only: []string{"e2e"}},
 	{library: []string{module + "/desired/validate/bare"}, only: []string{"e2e/bench"}},
 	// dev/stripe is the double of Stripe. Stripe's own client tests it.
 	{library: []string{"github.com/stripe/stripe-go"}, only: []string{"platform/payment/stripe", "dev/stripe", "dev/up"}},

@@ -48,14 +48,6 @@ func Mount(e *gin.Engine, p *web.Portal, notFound gin.HandlerFunc) {
 	})
 }
 
-// Handler serves the portal alone.
-func Handler(p *web.Portal) http.Handler {
-	gin.SetMode(gin.ReleaseMode)
-	e := gin.New()
-	Mount(e, p, func(c *gin.Context) { c.Status(http.StatusNotFound) })
-	return e
-}
-
 func sendPage(c *gin.Context, p *web.Portal) {
 	nonce := rand.Text()
 	c.Header("Content-Security-Policy", strings.Replace(policy, "NONCE", nonce, 1))
