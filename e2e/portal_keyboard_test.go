@@ -100,8 +100,9 @@ func (b *browser) hasFocus(selector string) {
 // mostTabs is the number of controls that a user passes at most.
 const mostTabs = 150
 
-// hiddenFocus is the element with the focus, if it is not in the window, or has the styles that it has without the focus. The cursor of a
-// terminal shows that it has the focus. A heading has it only so that a screen reader begins there.
+// hiddenFocus is the element with the focus, if it is beside the window, or has the styles that it has without the focus. The cursor of a
+// terminal shows that it has the focus. A heading has it only so that a screen reader begins there. It may be
+// below the window: what a page loads later moves it.
 const hiddenFocus = `
 	const element = document.activeElement;
 	if (element.matches("body, h1, .xterm-helper-textarea, [data-focus]")) return "";
@@ -109,7 +110,7 @@ const hiddenFocus = `
 	const styles = () => { const {outline, boxShadow, borderColor} = getComputedStyle(element); return outline + boxShadow + borderColor };
 	const box = (element.closest("label") ?? element).getBoundingClientRect(), focused = styles();
 	element.blur();
-	const isShown = styles() !== focused && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth;
+	const isShown = styles() !== focused && box.right > 0 && box.left < innerWidth;
 	element.focus({preventScroll: true});
 	return isShown ? "" : element.outerHTML.slice(0, 200)`
 

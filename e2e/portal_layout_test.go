@@ -67,7 +67,7 @@ func (l *layoutsOf) read(b *browser, part int) {
 		b.open(l.server + "/portal/nothing")
 		b.shows("/nothing", "This screen does not exist")
 		for i := part; i < len(l.screens); i += browsers {
-			if s := l.screens[i]; s.has(state) {
+			if s := l.screens[i]; s.isIn(state) {
 				l.put(s, state, b.rows(s, state, turn+i/browsers))
 			}
 		}
@@ -117,8 +117,8 @@ func screensOf(t *testing.T) []layoutScreen {
 	return known.Screens
 }
 
-// has reports whether a screen has a state. A list has the state empty, and a read model the state degraded.
-func (s layoutScreen) has(state string) bool {
+// isIn reports whether a screen has a state. A list has the state empty, and a read model the state degraded.
+func (s layoutScreen) isIn(state string) bool {
 	switch state {
 	case "overlong":
 		return true

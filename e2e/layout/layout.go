@@ -21,15 +21,15 @@ type Box struct {
 	Depth    int    // in how many other boxes it is
 	Controls int    // links, buttons and fields in it, and in no box of it
 	X, W, H  int
-	// Gap is the distance to the element before it, or to the top of the box around it. It is Beside for a box in the row
+	// Gap is the distance to the element before it, or to the top of the box around it. It is SameRow for a box in the row
 	// of the element before it.
 	Gap int
 }
 
-// Beside is the gap of a box in the row of the element before it.
-const Beside = -1
+// SameRow is the gap of a box in the row of the element before it.
+const SameRow = -1
 
-// Measured is what the browser has measured at one width.
+// Measured contains the boxes and faults that the browser has found at one width.
 type Measured struct {
 	Boxes []Box
 	// Faults break a rule that needs no snapshot: a part lies over another one or outside of the page, or its text is cut.
@@ -120,9 +120,9 @@ func differs(want, got Box) string {
 		return fmt.Sprintf("is in the place of %s", want.Label)
 	case want.Controls != got.Controls:
 		return fmt.Sprintf("has %d controls, stored are %d", got.Controls, want.Controls)
-	case apart(want.X, got.X, want.reach(want.Gap == Beside)) || apart(want.W, got.W, want.reach(want.isText())):
+	case apart(want.X, got.X, want.reach(want.Gap == SameRow)) || apart(want.W, got.W, want.reach(want.isText())):
 		return fmt.Sprintf("begins at %d and is %d wide, stored are %d and %d", got.X, got.W, want.X, want.W)
-	case (want.Gap == Beside) != (got.Gap == Beside) || apart(want.Gap, got.Gap, near):
+	case (want.Gap == SameRow) != (got.Gap == SameRow) || apart(want.Gap, got.Gap, near):
 		return fmt.Sprintf("has the gap %s, stored is %s", gapText(got.Gap), gapText(want.Gap))
 	case apart(want.H, got.H, max(higher, want.H/part)):
 		return fmt.Sprintf("is %d high, stored is %d", got.H, want.H)

@@ -28,7 +28,7 @@ func TestASnapshotIsReadAsItWasWritten(t *testing.T) {
 	of := map[string][]layout.Row{
 		"loading": {},
 		"empty":   {row()[:1]},
-		"success": {row(), row(func(b *layout.Box) { b.Gap, b.Controls, b.Depth = layout.Beside, 0, 0 }), row(func(b *layout.Box) { b.Label, b.Depth = `details "Columns (5 of 6)"`, 3 })},
+		"success": {row(), row(func(b *layout.Box) { b.Gap, b.Controls, b.Depth = layout.SameRow, 0, 0 }), row(func(b *layout.Box) { b.Label, b.Depth = `details "Columns (5 of 6)"`, 3 })},
 	}
 	text := layout.Format(states, of)
 	got, err := layout.Parse(text)
@@ -61,7 +61,7 @@ func TestAChangedLayoutIsFound(t *testing.T) {
 		"narrower":           {func(b *layout.Box) { b.W -= 10 }, "270 wide"},
 		"moved":              {func(b *layout.Box) { b.X += 6 }, "begins at 26"},
 		"without a distance": {func(b *layout.Box) { b.Gap = 0 }, "has the gap 0"},
-		"in a row":           {func(b *layout.Box) { b.Gap = layout.Beside }, "has the gap -"},
+		"in a row":           {func(b *layout.Box) { b.Gap = layout.SameRow }, "has the gap -"},
 		"another name":       {func(b *layout.Box) { b.Label = "section" }, "in the place of"},
 		"without a button":   {func(b *layout.Box) { b.Controls = 1 }, "has 1 controls"},
 		"in another box":     {func(b *layout.Box) { b.Depth = 0 }, "in the place of"},
@@ -78,7 +78,7 @@ func TestAChangedLayoutIsFound(t *testing.T) {
 	}
 }
 
-// A state that is missing, or that nobody measures, is found.
+// A state that is missing, or that no run measures, is found.
 func TestTheStatesOfASnapshotAreThoseMeasured(t *testing.T) {
 	t.Parallel()
 

@@ -37,7 +37,7 @@ func Format(states []string, of map[string][]Row) string {
 }
 
 func gapText(gap int) string {
-	if gap == Beside {
+	if gap == SameRow {
 		return "-"
 	}
 	return strconv.Itoa(gap)
@@ -92,7 +92,7 @@ func parseRow(line string) (row Row, err error) {
 
 // place reads the numbers of a cell.
 func (b *Box) place(cell string) (err error) {
-	numbers := strings.Fields(strings.Replace(cell, " - ", " "+strconv.Itoa(Beside)+" ", 1))
+	numbers := strings.Fields(strings.Replace(cell, " - ", " "+strconv.Itoa(SameRow)+" ", 1))
 	into := []*int{&b.X, &b.W, &b.Gap, &b.H}
 	if len(numbers) != len(into) {
 		return fmt.Errorf("%q has not four numbers", cell)
