@@ -100,7 +100,7 @@ func (b *browser) hasFocus(selector string) {
 // mostTabs is the number of controls that a user passes at most.
 const mostTabs = 150
 
-// hiddenFocus is the element with the focus, if it is beside the window, or has the styles that it has without the focus. The cursor of a
+// hiddenFocus is the element with the focus, if it is left or right of the window, or has the styles that it has without the focus. The cursor of a
 // terminal shows that it has the focus. A heading has it only so that a screen reader begins there. It may be
 // below the window: what a page loads later moves it.
 const hiddenFocus = `
