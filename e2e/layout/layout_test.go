@@ -1,6 +1,7 @@
 package layout_test
 
 import (
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -126,7 +127,7 @@ func TestReplies(t *testing.T) {
 		found := map[string]bool{}
 		for _, r := range replies {
 			found[r.Method+" "+r.Path] = true
-			if r.Path == "^/api/v1/allocations$" && r.Method == "GET" {
+			if r.Path == "^/api/v1/allocations$" && r.Method == http.MethodGet {
 				checkAllocations(t, state, r)
 			}
 		}
