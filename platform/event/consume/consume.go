@@ -91,7 +91,9 @@ func (r *Runner) consume(ctx context.Context, c Consumer) {
 	}
 }
 
-// receive delivers messages for checkEvery.
+// receive delivers messages for checkEvery, and for at most as long again. NATS ends a request for messages, and not a
+// context: messages that are on their way when a context ends are lost until ackWait has passed, and a newer event of their
+// aggregate has been processed by then.
 func (r *Runner) receive(ctx context.Context, c Consumer) error {
 	durable, err := r.open(ctx, c)
 	if err != nil {
@@ -100,24 +102,33 @@ func (r *Runner) receive(ctx context.Context, c Consumer) error {
 	fetching, cancel := context.WithTimeout(ctx, checkEvery)
 	defer cancel()
 	for fetching.Err() == nil {
-		batch, err := durable.Fetch(batchSize, jetstream.FetchContext(fetching))
-		if errors.Is(err, jetstream.ErrInvalidOption) {
-			return nil // the deadline has passed, and the timer of the context has not fired yet
-		}
+		batch, err := durable.Fetch(batchSize, jetstream.FetchMaxWait(checkEvery))
 		if err != nil {
 			return fmt.Errorf("fetching events: %w", err)
 		}
-		for msg := range batch.Messages() {
-			if ctx.Err() != nil {
-				return nil // NATS delivers the others again
-			}
-			r.handle(context.WithoutCancel(ctx), c, msg)
+		if !r.handleAll(ctx, c, batch.Messages()) {
+			return nil // NATS delivers the others again
 		}
-		if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && fetching.Err() == nil {
+		if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) {
 			return fmt.Errorf("receiving events: %w", err)
 		}
 	}
 	return nil
+}
+
+// handleAll delivers the messages of a request. It returns false if ctx has ended before them.
+func (r *Runner) handleAll(ctx context.Context, c Consumer, messages <-chan jetstream.Msg) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case msg, more := <-messages:
+			if !more {
+				return true
+			}
+			r.handle(context.WithoutCancel(ctx), c, msg)
+		}
+	}
 }
 
 // open returns the durable consumer, which it creates where the stream has none of its epoch. A stream
