@@ -414,7 +414,7 @@ func TestAnIdleConsumerLogsNothing(t *testing.T) {
 		all = append(all, c)
 	}
 	r := &Runner{DB: db, JS: b.js, Hints: b.hints, Environment: "test", Consumers: all, Metrics: NewMetrics(db, all), Log: slog.New(slog.NewTextHandler(&log, nil))}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*checkEvery)
+	ctx, cancel := context.WithTimeout(t.Context(), 40*checkEvery)
 	defer cancel()
 	if err := r.Run(ctx); err != nil || strings.Contains(log.String(), "invalid jetstream option") {
 		t.Errorf("%v\n%.1000s", err, log.String())

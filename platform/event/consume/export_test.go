@@ -2,9 +2,10 @@ package consume
 
 import "time"
 
-// shorten lets tests see pauses of minutes end.
+// shorten lets tests see pauses of minutes end. Requests for messages are so short that many end while messages are on their
+// way.
 func shorten() {
-	checkEvery, pauseAfter, ackWait, effectWithin = time.Second, 10*time.Millisecond, 5*time.Second, 4*time.Second
+	checkEvery, pauseAfter, ackWait, effectWithin = 50*time.Millisecond, 10*time.Millisecond, 5*time.Second, 4*time.Second
 	requestsEvery = 50 * time.Millisecond
 	for i := range pauses {
 		pauses[i] = time.Duration(i+1) * 5 * time.Millisecond
