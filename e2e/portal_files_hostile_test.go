@@ -80,6 +80,10 @@ func TestStoredFilesRunNothingInOurOrigin(t *testing.T) {
 			}
 		}
 	}
+	// The policy of the portal blocks what a page embeds. The browser would fail its test for that otherwise.
+	if all, err := b.complaints(); err != nil || len(all) == 0 {
+		t.Errorf("the policy has blocked %q, %v", all, err)
+	}
 	// The mark itself works.
 	b.script(`localStorage.setItem("ran", "self")`, nil)
 	var self *string
