@@ -443,7 +443,7 @@ func TestOldEvidenceEnds(t *testing.T) {
 	for range 3 {
 		b.signed(b.requestEvidence(a).ID)
 	}
-	b.exec(`UPDATE evidence_bundles SET created_at = now() - interval '800 days'`)
+	b.exec(`UPDATE evidence_bundles SET created_at = now() - interval '800 days', signed_at = now() - interval '800 days'`)
 	if n, err := evidence.DeleteOld(t.Context(), b.DB, 730*24*time.Hour, 100); err != nil || n != 2 {
 		t.Errorf("%d deleted, %v", n, err)
 	}

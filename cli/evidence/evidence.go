@@ -3,6 +3,7 @@ package evidence
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -151,8 +152,14 @@ func saveKey(a *output.Console, file string, e oapi.EvidenceBundle) error {
 		return saveText(a, file, line)
 	case err != nil:
 		return errs.Invalid("key-file", "%v", err)
-	case strings.Contains(string(have), line):
-		return nil
+	default:
+		keys, err := bundle.ParseKeys(have)
+		if err != nil {
+			return errs.Invalid("key-file", "%s: %v", file, err)
+		}
+		if keys[output.ValueOrZero(e.KeyId)].Equal(ed25519.PublicKey(key)) {
+			return nil
+		}
 	}
 	return errs.New(errs.AlreadyExists, "%s exists, and has another key than %s, which the server names", file, output.ValueOrZero(e.KeyId)).
 		Try("compare the key with a second source, and add this line: %s", strings.TrimSpace(line))

@@ -31,6 +31,9 @@ type Draft struct {
 	at               time.Time
 }
 
+// putWithin is shorter than the time of a job, so that an object store that hangs is an outage, and not a failure of the job.
+const putWithin = 20 * time.Second
+
 // Draft signs records as the next bundle of the chain, and stores the file. No transaction is open meanwhile: the object store may be
 // slow, and a transaction that writes delays the events of all others.
 func (s *Service) Draft(ctx context.Context, r Record, parts []bundle.Part, at time.Time) (Draft, error) {
@@ -47,7 +50,9 @@ func (s *Service) Draft(ctx context.Context, r Record, parts []bundle.Part, at t
 		return Draft{}, err
 	}
 	d.kid, d.sha256, d.size = kid, bundle.SHA256(file), int64(len(file))
-	if _, err := s.Files.Put(ctx, d.object, bytes.NewReader(file), d.size); err != nil {
+	storing, cancel := context.WithTimeout(ctx, putWithin)
+	defer cancel()
+	if _, err := s.Files.Put(storing, d.object, bytes.NewReader(file), d.size); err != nil {
 		return Draft{}, errs.New(errs.Unavailable, "the object store has not stored the evidence bundle").Because(err)
 	}
 	return d, nil

@@ -45,9 +45,10 @@ const (
 	SELECT (SELECT count(*) FROM evidence_bundles WHERE status = 'pending' AND created_at < now() - interval '1 hour'),
 		(SELECT count(*) FROM evidence_bundles WHERE status = 'failed' AND updated_at > now() - interval '1 day')`
 
-	// The newest one stays: the next bundle follows it.
+	// The newest one stays: the next bundle follows it. The chain is cut from its start: a gap in it could be a removed
+	// bundle.
 	deleteOld = `
 	DELETE FROM evidence_bundles WHERE id IN (
-		SELECT id FROM evidence_bundles WHERE created_at < now() - $1::interval
-			AND (number IS NULL OR number < (SELECT max(number) FROM evidence_bundles)) ORDER BY id LIMIT $2)`
+		SELECT id FROM evidence_bundles WHERE created_at < now() - $1::interval AND coalesce(signed_at, created_at) < now() - $1::interval
+			AND (number IS NULL OR number < (SELECT max(number) FROM evidence_bundles)) ORDER BY number, id LIMIT $2)`
 )

@@ -116,12 +116,20 @@ func (r *Runner) receive(ctx context.Context, c Consumer) error {
 	return nil
 }
 
-// handleAll delivers the messages of a request. It returns false if ctx has ended before them.
+// handleAll delivers the messages of a request. It returns false if ctx has ended before them: NATS delivers those that have
+// arrived at once to another process, and what is on its way after ackWait.
 func (r *Runner) handleAll(ctx context.Context, c Consumer, messages <-chan jetstream.Msg) bool {
 	for {
+		if ctx.Err() != nil {
+			for len(messages) > 0 {
+				if msg, more := <-messages; more {
+					_ = msg.Nak()
+				}
+			}
+			return false
+		}
 		select {
 		case <-ctx.Done():
-			return false
 		case msg, more := <-messages:
 			if !more {
 				return true

@@ -230,6 +230,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		"no previous bundle": {change(`"number":1`, `"number":2`), "payload.predicate.previous"},
 		"deep":               {change(`"r6"`, deep), "is nested deeper than 64 levels"},
 		"large":              {bytes.Repeat([]byte(" "), 100<<20), "file has 104857600 bytes"},
+		"a name of 4 MiB":    {[]byte(`{"` + strings.Repeat("k", 4<<20) + `":[0` + strings.Repeat(",0", 1<<20) + "]}\n"), "envelope cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

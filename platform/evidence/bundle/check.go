@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 )
 
@@ -40,7 +41,7 @@ func readContent(payload []byte) (c Content, fault *Fault) {
 		PredicateType string `json:"predicateType"`
 	}
 	if err := json.Unmarshal(payload, &of); err != nil {
-		return c, faultf("payload", "cannot be read: %v", err)
+		return c, faultf("payload", "cannot be read: %.200s", err)
 	}
 	if fault := checkTypes(of.Type, of.PredicateType); fault != nil {
 		return c, fault
@@ -138,7 +139,7 @@ func decode(where string, text []byte, to any) *Fault {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
-		return faultf(where, "cannot be read: %v", err)
+		return faultf(where, "cannot be read: %.200s", err)
 	}
 	again := bytes.TrimSuffix(encode(to), []byte("\n"))
 	if bytes.Equal(again, text) {
@@ -155,7 +156,8 @@ func decode(where string, text []byte, to any) *Fault {
 func checkKeys(where string, text []byte) *Fault {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	if fault := checkValue(d, where, 0); fault != nil {
+	if fault := checkValue(d, 0); fault != nil {
+		fault.Where = where + fault.Where
 		return fault
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
@@ -167,38 +169,55 @@ func checkKeys(where string, text []byte) *Fault {
 // maxDepth is more than any record has. A deeper file would need the stack of the verifier.
 const maxDepth = 64
 
-func checkValue(d *json.Decoder, where string, depth int) *Fault {
+// checkValue reads a value. The place of a fault is below the value: it is built on the way back, because a hostile file has
+// millions of values and long names.
+func checkValue(d *json.Decoder, depth int) *Fault {
 	token, err := d.Token()
 	if err != nil {
-		return faultf(where, "is no JSON at byte %d: %v", d.InputOffset(), err)
+		return faultf("", "is no JSON at byte %d: %v", d.InputOffset(), err)
 	}
 	open, isDelim := token.(json.Delim)
 	if !isDelim {
 		return nil
 	}
 	if depth > maxDepth {
-		return faultf(where, "is nested deeper than %d levels", maxDepth)
+		return faultf("", "is nested deeper than %d levels", maxDepth)
 	}
 	names := map[string]bool{}
 	for n := 0; d.More(); n++ {
-		at := fmt.Sprintf("%s[%d]", where, n)
+		name := ""
 		if open == '{' {
 			key, err := d.Token()
-			name, isKey := key.(string)
+			text, isKey := key.(string)
 			if err != nil || !isKey {
-				return faultf(where, "is no JSON at byte %d: %v", d.InputOffset(), err)
+				return faultf("", "is no JSON at byte %d: %v", d.InputOffset(), err)
 			}
-			if at = where + "." + name; names[name] {
-				return faultf(at, "exists twice")
+			if name = text; names[name] {
+				return faultf(member(name), "exists twice")
 			}
 			names[name] = true
 		}
-		if fault := checkValue(d, at, depth+1); fault != nil {
+		if fault := checkValue(d, depth+1); fault != nil {
+			if open == '{' {
+				fault.Where = member(name) + fault.Where
+			} else {
+				fault.Where = fmt.Sprintf("[%d]", n) + fault.Where
+			}
 			return fault
 		}
 	}
 	if _, err := d.Token(); err != nil {
-		return faultf(where, "is no JSON at byte %d: %v", d.InputOffset(), err)
+		return faultf("", "is no JSON at byte %d: %v", d.InputOffset(), err)
 	}
 	return nil
 }
+
+// member is the place of a member of an object. Only a plain name is repeated as it is.
+func member(name string) string {
+	if plainName.MatchString(name) {
+		return "." + name
+	}
+	return fmt.Sprintf("[%.40q]", name)
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
