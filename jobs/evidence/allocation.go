@@ -3,7 +3,6 @@ package evidence
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -14,11 +13,12 @@ import (
 	"github.com/gpuaas/gpuaas/platform/evidence/bundle"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/ledger"
+	"github.com/gpuaas/gpuaas/platform/metering"
 	"github.com/gpuaas/gpuaas/product/allocation"
 )
 
 // allocation collects the life of an allocation. No person approves one, so the part "approved" is empty.
-func (d Deps) allocation(ctx context.Context, r evidence.Record, at time.Time) (*records, error) {
+func (d Deps) allocation(ctx context.Context, r evidence.Record) (*records, error) {
 	id, err := ids.Parse[ids.Allocation](r.Subject)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (d Deps) allocation(ctx context.Context, r evidence.Record, at time.Time) (
 			return nil, err
 		}
 	}
-	if err := d.charged(ctx, out, a, at); err != nil {
+	if err := d.charged(ctx, out, a); err != nil {
 		return nil, err
 	}
 	return out, d.audited(ctx, out, a.Tenant, a.URN(d.Naming))
@@ -99,20 +99,12 @@ func (d Deps) observed(ctx context.Context, out *records, a allocation.Allocatio
 }
 
 // charged adds the usage intervals, each with the signed reports that opened and closed it, and the ledger entries.
-func (d Deps) charged(ctx context.Context, out *records, a allocation.Allocation, at time.Time) error {
-	until := at
-	if a.EndedAt != nil { // the tenant may have many other intervals since
-		until = *a.EndedAt
-	}
-	intervals, err := d.Metering.EvidenceOf(ctx, a.Tenant, a.CreatedAt.Add(-time.Second), until.Add(time.Second)) // intervals have whole seconds
+func (d Deps) charged(ctx context.Context, out *records, a allocation.Allocation) error {
+	intervals, err := d.Metering.EvidenceOfAllocation(ctx, a.Tenant, a.ID, most)
 	if err != nil {
 		return err
 	}
-	for _, i := range intervals {
-		if i.Allocation == a.ID {
-			out.add(bundle.Charged, interval{"interval", i})
-		}
-	}
+	addAll(out, bundle.Charged, "interval", intervals, func(i metering.Evidence) interval { return interval{"interval", i} })
 	sum, last, err := d.Ledger.SumOf(ctx, a.Tenant, ledger.Filter{Allocation: a.ID}, most)
 	if err != nil {
 		return err

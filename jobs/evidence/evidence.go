@@ -85,7 +85,7 @@ func (w *buildEvidence) Work(ctx context.Context, job *river.Job[evidence.BuildE
 
 func (w *buildEvidence) build(ctx context.Context, job *river.Job[evidence.BuildEvidence], r evidence.Record) error {
 	at := w.d.Clock.Now().Truncate(time.Microsecond)
-	found, err := w.d.collect(ctx, r, at)
+	found, err := w.d.collect(ctx, r)
 	if err != nil {
 		return fmt.Errorf("collecting evidence of %s: %w", r.About, err)
 	}
@@ -111,10 +111,10 @@ func (w *buildEvidence) build(ctx context.Context, job *river.Job[evidence.Build
 	return evidence.ErrMoved
 }
 
-func (d Deps) collect(ctx context.Context, r evidence.Record, at time.Time) (*records, error) {
+func (d Deps) collect(ctx context.Context, r evidence.Record) (*records, error) {
 	switch r.Kind {
 	case bundle.Allocation:
-		return d.allocation(ctx, r, at)
+		return d.allocation(ctx, r)
 	case bundle.Revision:
 		return d.revision(ctx, r)
 	case bundle.Plan:

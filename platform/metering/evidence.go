@@ -29,13 +29,26 @@ type Evidence struct {
 	ClosedObservation json.RawMessage `json:"closed_observation,omitempty"`
 }
 
-const selectEvidence = `
-	SELECT id, allocation_id, project_id, sku, gpus, price_minor, start_s, end_s, opened_by, opened_observation, closed_by, closed_observation
-	FROM usage_records WHERE org_id = $1 AND start_s < $3 AND (end_s IS NULL OR end_s > $2) ORDER BY start_s, id`
+const (
+	evidenceColumns = `id, allocation_id, project_id, sku, gpus, price_minor, start_s, end_s, opened_by, opened_observation, closed_by, closed_observation`
+	selectEvidence  = `
+	SELECT ` + evidenceColumns + ` FROM usage_records WHERE org_id = $1 AND start_s < $3 AND (end_s IS NULL OR end_s > $2) ORDER BY start_s, id`
+	selectEvidenceOfOne = `
+	SELECT ` + evidenceColumns + ` FROM usage_records WHERE org_id = $1 AND allocation_id = $2 ORDER BY start_s, id LIMIT $3`
+)
 
 // EvidenceOf lists the intervals of a tenant that lie in [from, to) at least in part.
 func (s *Service) EvidenceOf(ctx context.Context, tenant ids.Tenant, from, to time.Time) ([]Evidence, error) {
-	rows, err := s.DB.Query(ctx, selectEvidence, tenant.UUID, from.Unix(), to.Unix())
+	return s.evidence(ctx, tenant, selectEvidence, from.Unix(), to.Unix())
+}
+
+// EvidenceOfAllocation lists the intervals of an allocation, the first ones of at most a limit.
+func (s *Service) EvidenceOfAllocation(ctx context.Context, tenant ids.Tenant, allocation ids.Allocation, limit int) ([]Evidence, error) {
+	return s.evidence(ctx, tenant, selectEvidenceOfOne, allocation.UUID, limit)
+}
+
+func (s *Service) evidence(ctx context.Context, tenant ids.Tenant, statement string, args ...any) ([]Evidence, error) {
+	rows, err := s.DB.Query(ctx, statement, append([]any{tenant.UUID}, args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("reading intervals of tenant %s: %w", tenant, err)
 	}
