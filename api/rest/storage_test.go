@@ -320,3 +320,19 @@ func TestANewAccessKeyNamesTheEndpoint(t *testing.T) {
 		t.Errorf("%d %s", list.Code, list.Body)
 	}
 }
+
+// A repeated creation of a folder gets the stored response, and the key of another request is rejected.
+func TestARepeatedFolderHasOneEffect(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	create := func(key, name string) *httptest.ResponseRecorder {
+		return w.do(t, call{method: "POST", path: "/api/v1/storage/mkdir", token: tokenOwner, body: `{"path":"` + name + `"}`, header: map[string]string{"X-Project-ID": "default", "Idempotency-Key": key}})
+	}
+	first, again := create("folder-1", "data"), create("folder-1", "data")
+	if first.Code != http.StatusCreated || again.Code != first.Code || again.Body.String() != first.Body.String() {
+		t.Errorf("%d %s, repeated %d %s", first.Code, first.Body, again.Code, again.Body)
+	}
+	if other := create("folder-1", "models"); other.Code < 400 {
+		t.Errorf("another body with the key: %d %s", other.Code, other.Body)
+	}
+}
