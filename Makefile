@@ -41,7 +41,7 @@ KEYCLOAK         := bin/keycloak-$(KEYCLOAK_VERSION)
 
 export BENCH_ONLY BENCH_OUT BENCH_PROFILE
 
-.PHONY: help run build portal screenshots gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak test-s3 e2e e2e-host soak bench release vulncheck reset
+.PHONY: help run build portal screenshots gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak test-s3 test-edge e2e e2e-host soak bench release vulncheck reset
 
 help: ## Print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -121,6 +121,10 @@ test-s3-clients: $(S5CMD) ## Test the S3 endpoint with aws-cli, boto3, rclone an
 
 test-real: ## Test with the real counterparts, and print which were reached
 	@MAKE='$(MAKE)' scripts/test-real.sh
+
+test-edge: ## Test the files of deploy/edge with nginx and Caddy
+	@scripts/install-deps.sh --edge
+	$(GO) test -tags $(TAGS) -count=1 -run TestEdges ./deploy
 
 # A test that fails is run once more by itself, after its list: FLAKY names one that passes then.
 # Most of these tests wait for processes, so more of them run than there are cores. The packages begin in this sequence, two

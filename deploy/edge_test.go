@@ -2,48 +2,61 @@ package deploy_test
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/gpuaas/gpuaas/api/openapi"
 )
 
-// TestEdgeRules: the websockets of terminals go to the role terminal, and nothing else does. A token is valid once, so the edge
-// repeats no request. S3 tools have a server of their own.
-func TestEdgeRules(t *testing.T) {
-	t.Parallel()
-	servers := strings.Split(read(t, "edge/nginx.conf"), "\n  server {")
-	if len(servers) != 3 {
-		t.Fatalf("the edge has %d servers", len(servers)-1)
-	}
-	for i, want := range []map[string]string{{"/ws/terminal/": "terminal", "/ws/ssh/": "terminal", "/": "api"}, {"/": "storage"}} {
-		if diff := cmp.Diff(want, locationsOf(t, servers[i+1])); diff != "" {
-			t.Error(diff)
-		}
-	}
-	// The signature of a request covers the domain name and the port.
-	if !strings.Contains(servers[2], "$http_host;") {
-		t.Error("the server of S3 tools changes the name that clients have signed")
-	}
+// internal are the paths of the contract that no edge passes on.
+var internal = []string{"/livez", "/readyz"}
+
+// pages are paths that are in no contract, and paths that must not pass.
+var pages = map[string]bool{
+	"/": true, "/portal": true, "/portal/allocations/x": true, "/sign-in": true, "/sign-out": true, "/auth/callback": true, "/first-admin": true, "/invitations/1": true,
+	"/payments/1": true, "/notifications/unsubscribe": true, "/admin/river": true, "/admin/river/jobs": true, "/assets/style.css": true, "/docs/reference/errors": true,
+	"/api/docs": true, "/api/openapi.json": true, "/api/asyncapi.json": true, "/api/events": true,
+	"/metrics": false, "/debug/pprof/": false, "/portals": false, "/sign-in2": false, "/internal/v1/nodes": false, "/admin/": false, "/ws/": false, "/favicon.ico": false,
 }
 
-// locationsOf returns the upstream by location. The edge neither limits nor stores the bodies of files.
-func locationsOf(t *testing.T, server string) map[string]string {
-	t.Helper()
-	got := map[string]string{}
-	for _, l := range regexp.MustCompile(`(?s)location (\S+) \{(.*?)\n    \}`).FindAllStringSubmatch(server, -1) {
-		to := regexp.MustCompile(`proxy_pass http://(\w+);`).FindStringSubmatch(l[2])
-		if to == nil {
-			t.Fatalf("location %s leads nowhere", l[1])
+// TestEdgesPassWhatIsPublic compares the list of each edge with the contract. Both edges have one list.
+func TestEdgesPassWhatIsPublic(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi.Document()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lists []string
+	for file, forms := range map[string][2]string{
+		"edge/nginx.conf": {`location ~ (\^/\(\$\S*) \{`, `location ~ (\^/ws/\S*) \{`}, "edge/Caddyfile": {`path_regexp (\^/\(\$\S*)`, `path_regexp (\^/ws/\S*)`},
+	} {
+		text := read(t, file)
+		api, terminal := regexp.MustCompile(forms[0]).FindStringSubmatch(text), regexp.MustCompile(forms[1]).FindStringSubmatch(text)
+		if api == nil || terminal == nil {
+			t.Fatalf("%s has no list", file)
 		}
-		got[l[1]] = to[1]
-		if once := strings.Contains(l[2], "proxy_next_upstream off;"); once != (to[1] == "terminal") {
-			t.Errorf("location %s: repeats requests: %v", l[1], !once)
+		lists = append(lists, api[1]+terminal[1])
+		passes := regexp.MustCompile(api[1])
+		for _, o := range openapi.Operations(doc) {
+			if passes.MatchString(o.Path) == slices.Contains(internal, o.Path) {
+				t.Errorf("%s: %s is passed on: %v", file, o.Path, passes.MatchString(o.Path))
+			}
 		}
-		streams := strings.Contains(l[2], "client_max_body_size 0;") && strings.Contains(l[2], "proxy_request_buffering off;")
-		if streams != (to[1] != "terminal") {
-			t.Errorf("location %s: passes bodies of any size on: %v", l[1], streams)
+		for path, public := range pages {
+			if passes.MatchString(path) != public {
+				t.Errorf("%s: %s is passed on: %v", file, path, !public)
+			}
+		}
+		if to := regexp.MustCompile(terminal[1]); !to.MatchString("/ws/terminal/1") || !to.MatchString("/ws/ssh/1") || to.MatchString("/ws/events") {
+			t.Errorf("%s sends other websockets to the role terminal", file)
 		}
 	}
-	return got
+	if lists[0] != lists[1] {
+		t.Errorf("the edges differ:\n%s\n%s", lists[0], lists[1])
+	}
+	nginx := read(t, "edge/nginx.conf")
+	if strings.Count(nginx, "client_max_body_size 0;") != 2 || strings.Count(nginx, "proxy_request_buffering off;") != 2 || strings.Count(nginx, "proxy_next_upstream off;") != 1 {
+		t.Error("nginx limits or stores the bodies of files, or repeats the token of a terminal")
+	}
 }

@@ -2,7 +2,7 @@
 # Installs what a private cluster needs besides Go: the server
 # binaries of PostgreSQL; with --browser also the Chromium that the end-to-end
 # tests sign in with, with --rig the tools that boot Debian containers, with --storage the
-# S3 tools of the tests of the S3 endpoint and what mounts need. Prints nothing
+# S3 tools of the tests of the S3 endpoint and what mounts need, with --edge the proxies of deploy/edge. Prints nothing
 # if they are installed; prints one line and fails if it cannot install them.
 set -euo pipefail
 
@@ -128,4 +128,12 @@ if wants --storage; then
 			exit 1
 		}
 	fi
+fi
+
+if wants --edge; then
+	for proxy in nginx caddy; do
+		command -v "$proxy" >/dev/null && continue
+		need="$proxy is"
+		fetch "$proxy" "$proxy" "$proxy" "$proxy"
+	done
 fi
