@@ -30,7 +30,8 @@ const (
 	StatusFailed  = "failed" // no attempt has built it, and none follows
 )
 
-// maxADay limits the bundles of a tenant in a day. Each needs space in the object store for years.
+// maxADay limits the bundles of a tenant that a caller requests in a day. Each needs space in the object store for years.
+// The limit is of the caller, so that an operator does not use up that of the tenant.
 const maxADay = 1000
 
 // Files is the part of the object store that bundles need. product/storage/blob is above this package.
@@ -124,8 +125,8 @@ func (s *Service) Open(ctx context.Context, id uuid.UUID) (Record, []byte, error
 		return r, nil, errs.New(errs.Unavailable, "the object store has not returned the evidence bundle").Because(err)
 	}
 	defer func() { _ = from.Close() }()
-	file, err := io.ReadAll(io.LimitReader(from, bundle.MaxSize+1))
-	if err != nil {
+	file := make([]byte, min(*r.Size, bundle.MaxSize)) // of this size, because io.ReadAll needs up to twice as much
+	if _, err := io.ReadFull(from, file); err != nil {
 		return r, nil, errs.New(errs.Unavailable, "the object store has not returned the evidence bundle").Because(err)
 	}
 	if got := bundle.SHA256(file); got != *r.SHA256 {
@@ -142,9 +143,6 @@ func (s *Service) Request(ctx context.Context, ch identity.Change[Record], tenan
 		CorrelationID: ch.Caller.CorrelationID, Status: StatusPending, CreatedAt: now, UpdatedAt: now,
 	}
 	err = pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
-		if err := checkLimit(ctx, tx, tenant); err != nil {
-			return err
-		}
 		b := &pgx.Batch{}
 		reply := identity.Reply{}
 		if ch.Answer != nil {
@@ -156,6 +154,9 @@ func (s *Service) Request(ctx context.Context, ch identity.Change[Record], tenan
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return fmt.Errorf("requesting evidence of %s: %w", about, err)
 		}
+		if err := checkLimit(ctx, tx, tenant, r.RequestedBy); err != nil { // after the key, whose repetition has the same response
+			return err
+		}
 		if _, err := s.Jobs.InsertTx(ctx, tx, BuildEvidence{Bundle: id}, nil); err != nil {
 			return fmt.Errorf("queueing the evidence bundle %s: %w", id, err)
 		}
@@ -164,14 +165,14 @@ func (s *Service) Request(ctx context.Context, ch identity.Change[Record], tenan
 	return r, err
 }
 
-// checkLimit rejects requests beyond the limit of a day. Parallel ones may exceed it by their number.
-func checkLimit(ctx context.Context, tx pgx.Tx, tenant ids.Tenant) error {
+// checkLimit rejects a request, which is stored, beyond the limit of a day. Parallel ones may exceed it by their number.
+func checkLimit(ctx context.Context, tx pgx.Tx, tenant ids.Tenant, actor string) error {
 	var recent int
-	if err := tx.QueryRow(ctx, countRecent, tenant.UUID).Scan(&recent); err != nil {
+	if err := tx.QueryRow(ctx, countRecent, tenant.UUID, actor).Scan(&recent); err != nil {
 		return fmt.Errorf("counting evidence bundles: %w", err)
 	}
-	if recent >= maxADay {
-		return errs.New(errs.ConcurrencyLimitReached, "the tenant has requested %d evidence bundles in a day", recent).Try("request more tomorrow")
+	if recent > maxADay {
+		return errs.New(errs.ConcurrencyLimitReached, "you have requested %d evidence bundles of the tenant in a day", maxADay).Try("request more tomorrow")
 	}
 	return nil
 }

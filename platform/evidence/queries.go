@@ -12,7 +12,7 @@ const (
 	INSERT INTO evidence_bundles (id, kind, about, subject, cause, requested_by, changed_at)
 	SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[]) ON CONFLICT (kind, cause) DO NOTHING`
 	selectChanged = `SELECT changed_at FROM evidence_bundles WHERE kind = $1 AND changed_at IS NOT NULL ORDER BY changed_at DESC LIMIT 1`
-	countRecent   = `SELECT count(*) FROM evidence_bundles WHERE org_id = $1 AND created_at > now() - interval '1 day'`
+	countRecent   = `SELECT count(*) FROM evidence_bundles WHERE org_id = $1 AND requested_by = $2 AND created_at > now() - interval '1 day'`
 
 	selectPage = `
 	SELECT ` + columns + ` FROM evidence_bundles

@@ -227,6 +227,8 @@ func TestFaultsAreNamed(t *testing.T) {
 		"another subject":    {change("#charged", "#other"), `payload.subject[6] is "a:b:-:-:-:allocation:1#other"`},
 		"spaces":             {change(`"number":1`, `"number": 1`), "payload differs at byte"},
 		"number zero":        {change(`"number":1`, `"number":0`), "payload.predicate.number"},
+		"no list":            {change(part("audited"), `{"name":"audited","records":{}}`), "payload.predicate.parts[7].records is no list"},
+		"an odd previous":    {change(`"number":1,`, `"number":2,"previous":"ABC",`), `payload.predicate.previous is "ABC", which is no SHA-256`},
 		"no previous bundle": {change(`"number":1`, `"number":2`), "payload.predicate.previous"},
 		"deep":               {change(`"r6"`, deep), "is nested deeper than 64 levels"},
 		"large":              {bytes.Repeat([]byte(" "), 100<<20), "file has 104857600 bytes"},

@@ -62,6 +62,9 @@ func checkTypes(content, predicate string) *Fault {
 	return nil
 }
 
+// digest is a SHA-256 in lower case.
+var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
 // check compares the content with itself: types, parts and their digests.
 func (c Content) check() *Fault {
 	if fault := checkTypes(c.Type, c.PredicateType); fault != nil {
@@ -74,6 +77,8 @@ func (c Content) check() *Fault {
 		return faultf("payload.predicate.number", "%d is less than 1", p.Number)
 	case (p.Number == 1) != (p.Previous == ""):
 		return faultf("payload.predicate.previous", "is %q in the bundle %d", p.Previous, p.Number)
+	case p.Number > 1 && !digest.MatchString(p.Previous):
+		return faultf("payload.predicate.previous", "is %q, which is no SHA-256", p.Previous)
 	}
 	if fault := c.checkParts(); fault != nil {
 		return fault
@@ -95,6 +100,9 @@ func (c Content) checkParts() *Fault {
 	for i, name := range have {
 		if i >= len(names) || name != names[i] {
 			return faultf(fmt.Sprintf("payload.predicate.parts[%d]", i), "is %q, which does not belong there", name)
+		}
+		if records := c.Predicate.Parts[i].Records; len(records) == 0 || records[0] != '[' {
+			return faultf(fmt.Sprintf("payload.predicate.parts[%d].records", i), "is no list")
 		}
 	}
 	return nil
