@@ -64,7 +64,7 @@ const storedRecords = `
 
 var storedCharges = ledger.Charges{
 	Query: `
-		SELECT r.account_id, r.project_id AS subject, r.currency, sum(` + storedCost(`$1::bigint`, `$2::bigint`) + `)::bigint AS amount_minor` + storedRecords + `
+		SELECT r.account_id, r.project_id AS subject, r.currency, sum(` + storedCost(`$1::bigint`, `$2::bigint`) + `::bigint)::bigint AS amount_minor` + storedRecords + `
 		WHERE r.account_id IS NOT NULL GROUP BY r.account_id, r.project_id, r.currency`,
 	Reference: `$2::text`,
 	At:        `to_timestamp($2::bigint - 1)`,
