@@ -128,7 +128,7 @@ func (d *Deps) check() error {
 // NewClient makes the River client of a server that works, or, with nil workers,
 // of one that only enqueues.
 func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx.Tx], error) {
-	cfg := &river.Config{Schema: migrations.RiverSchema, Logger: log}
+	cfg := &river.Config{Schema: migrations.RiverSchema, Logger: telemetry.Library(log, "river")}
 	if telemetry.Wanted() {
 		cfg.Middleware = []rivertype.Middleware{otelriver.NewMiddleware(&otelriver.MiddlewareConfig{EnableSemanticMetrics: true})}
 	}

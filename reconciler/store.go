@@ -31,8 +31,8 @@ func (l *Loop) check(ctx context.Context, tx pgx.Tx, p plan.Plan, limits Limits)
 	held = map[int]string{}
 	for _, h := range check.Plan(p, budget) {
 		held[h.Number] = h.Why
-		l.Log.ErrorContext(ctx, "action blocked", "component", "reconcile", "reason", p.Actions[h.Number].Reason, "why", h.Why,
-			"object", p.Actions[h.Number].Object)
+		l.Log.ErrorContext(ctx, "action blocked", "component", "reconcile", "action", p.Actions[h.Number].Reason, "reason", h.Why,
+			"object_id", p.Actions[h.Number].Object)
 	}
 	return held, nil
 }

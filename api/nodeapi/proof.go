@@ -42,6 +42,6 @@ func (i *Intake) proven(ctx context.Context, tx pgx.Tx, node ids.Node, r *protoc
 
 func (i *Intake) unproven(ctx context.Context, node ids.Node, a protocol.AllocationReport) {
 	if i.Log != nil {
-		i.Log.WarnContext(ctx, "a proof is not valid", "node", node, "allocation_id", a.Allocation, "fence", a.Fence, "why", a.Message)
+		i.Log.WarnContext(ctx, "a proof is not valid", "node", node, "allocation_id", a.Allocation, "fence", a.Fence, "reason", a.Message)
 	}
 }

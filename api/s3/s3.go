@@ -212,7 +212,7 @@ func (c *call) change() identity.Change[storage.Object] {
 func (s *Server) fail(w *patientWriter, r *http.Request, err error) {
 	e := faultOf(err)
 	if (e.Code == fault.InternalError || e.Code == fault.ServiceUnavailable) && !errors.Is(err, context.Canceled) {
-		s.Log.WarnContext(r.Context(), "s3 request", slog.String("method", r.Method), slog.String("id", w.Header().Get("X-Amz-Request-Id")), slog.Any("err", err))
+		s.Log.WarnContext(r.Context(), "s3 request", slog.String("method", r.Method), slog.String("correlation_id", w.Header().Get("X-Amz-Request-Id")), slog.Any("err", err))
 	}
 	w.fail(r, e)
 }

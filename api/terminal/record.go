@@ -36,7 +36,7 @@ func (x *session) startRecording(first size) (line string, err error) {
 		x.recorder.Store(r)
 		return isRecorded, nil
 	}
-	x.server.Log.WarnContext(x.ctx, "beginning a recording", slog.String("session", x.row.ID.String()), slog.Any("err", err))
+	x.server.Log.WarnContext(x.ctx, "beginning a recording", slog.String("session_id", x.row.ID.String()), slog.Any("err", err))
 	if x.mustRecord() {
 		x.endWith(terminal.RecordingFailed, nil, "the recording cannot be stored")
 		return "", errs.New(errs.Unavailable, "the recording cannot be stored").Because(err)
@@ -46,7 +46,7 @@ func (x *session) startRecording(first size) (line string, err error) {
 
 // recordingFailed ends a session that must be recorded. Another one continues and states it.
 func (x *session) recordingFailed(why recording.Failure) {
-	x.server.Log.WarnContext(x.server.base, "a recording has ended before its session", slog.String("session", x.row.ID.String()), slog.String("reason", string(why)))
+	x.server.Log.WarnContext(x.server.base, "a recording has ended before its session", slog.String("session_id", x.row.ID.String()), slog.String("reason", string(why)))
 	switch {
 	case !x.mustRecord():
 		x.output([]byte(noLonger), true)
@@ -84,7 +84,7 @@ func (x *session) hasBegun() bool {
 func (x *session) closeRecording() {
 	if r := x.recorder.Load(); r != nil {
 		if err := r.Close(); err != nil {
-			x.server.Log.WarnContext(x.server.base, "ending a recording", slog.String("session", x.row.ID.String()), slog.Any("err", err))
+			x.server.Log.WarnContext(x.server.base, "ending a recording", slog.String("session_id", x.row.ID.String()), slog.Any("err", err))
 		}
 	}
 }

@@ -173,7 +173,7 @@ func (s *Server) remove(one *session, e terminal.Ended) {
 	defer cancel()
 	err := s.Sessions.End(ctx, one.row.Session, e)
 	if err != nil {
-		s.Log.WarnContext(ctx, "recording the end of a terminal session", slog.String("session", one.row.ID.String()), slog.Any("err", err))
+		s.Log.WarnContext(ctx, "recording the end of a terminal session", slog.String("session_id", one.row.ID.String()), slog.Any("err", err))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

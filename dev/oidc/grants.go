@@ -34,7 +34,7 @@ func (s *Server) Authorize(ctx context.Context, r *op.ClientRequest[oidc.AuthReq
 		refusal = oidc.ErrLoginRequired() // the provider has no sign-in sessions
 	}
 	if refusal != nil {
-		return op.TryErrorRedirect(ctx, a, refusal, oidc.NewEncoder(), s.cfg.Log)
+		return op.TryErrorRedirect(ctx, a, refusal, oidc.NewEncoder(), s.library)
 	}
 	id := s.store.ask(s.cfg.Clock.Now(), pendingSignIn{
 		grant:    grant{client: a.ClientID, scopes: a.Scopes, nonce: a.Nonce, acr: a.ACRValues},

@@ -51,6 +51,7 @@ type Server struct {
 	op.UnimplementedServer
 
 	cfg     Config
+	library *slog.Logger
 	base    string // the issuer without a slash at its end
 	host    string
 	clients atomic.Pointer[map[string]*client]
@@ -89,7 +90,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{
-		cfg: cfg, base: strings.TrimSuffix(cfg.Issuer, "/"), host: at.Host,
+		cfg: cfg, library: telemetry.Library(cfg.Log, "oidc"), base: strings.TrimSuffix(cfg.Issuer, "/"), host: at.Host,
 		sameOrigin: http.NewCrossOriginProtection(),
 	}
 	s.SetClients(cfg.Clients)
@@ -113,7 +114,7 @@ func (s *Server) routes(prefix string) http.Handler {
 		Authorization: op.NewEndpoint(pathAuthorize), Token: op.NewEndpoint(pathToken), JwksURI: op.NewEndpoint(pathKeys),
 		Revocation: op.NewEndpoint(pathRevoke), Userinfo: op.NewEndpoint(pathUserInfo), EndSession: op.NewEndpoint(pathEnd),
 		DeviceAuthorization: op.NewEndpoint(pathDevice),
-	}, op.WithFallbackLogger(s.cfg.Log), op.WithServerCORSOptions(nil)))
+	}, op.WithFallbackLogger(s.library), op.WithServerCORSOptions(nil)))
 	return http.StripPrefix(prefix, telemetry.Traced("gpuaas/issuer", mux))
 }
 

@@ -65,7 +65,7 @@ func (w *watcher) reviewAll(ctx context.Context) (err error) {
 		}
 		done++
 		if err := w.preview(ctx, repository(r), state, pull); err != nil {
-			w.Log.WarnContext(ctx, "pull request cannot be previewed", "component", "git", "source", w.spec.Name, "pull", pull.Number, "err", err)
+			w.Log.WarnContext(ctx, "pull request cannot be previewed", "component", "git", "source", w.spec.Name, "pull_request", pull.Number, "err", err)
 			continue // retried in the next poll
 		}
 		previews[pull.Number] = key

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -23,6 +24,34 @@ type logWriter struct {
 
 	mu    sync.Mutex
 	lines []byte
+}
+
+// Recent stores the last lines that were written, for support bundles.
+type Recent struct {
+	mu    sync.Mutex
+	lines []byte
+}
+
+// recentBytes is the number of bytes that Recent stores at least. It stores less than twice as many.
+const recentBytes = 1 << 20
+
+// Write stores lines.
+func (r *Recent) Write(lines []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, lines...)
+	if len(r.lines) > 2*recentBytes { // seldom, so that a line costs one copy
+		old := r.lines[len(r.lines)-recentBytes:]
+		r.lines = append(make([]byte, 0, 2*recentBytes+logHolds), old[bytes.IndexByte(old, '\n')+1:]...)
+	}
+	return len(lines), nil
+}
+
+// Lines returns the stored lines, the oldest first.
+func (r *Recent) Lines() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return bytes.Clone(r.lines)
 }
 
 // NewLogWriter gathers for a writer.

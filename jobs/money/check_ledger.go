@@ -50,7 +50,7 @@ func (w *checkLedger) Work(ctx context.Context, _ *river.Job[CheckLedger]) error
 		w.Log.ErrorContext(ctx, "the ledger is inconsistent", "component", "billing", "fault", f)
 	}
 	if len(faults) > faultsLogged {
-		w.Log.ErrorContext(ctx, "the ledger is inconsistent", "component", "billing", "faults", len(faults))
+		w.Log.ErrorContext(ctx, "the ledger is inconsistent", "component", "billing", "count", len(faults))
 	}
 	return nil
 }

@@ -277,7 +277,7 @@ func (s *Chain) Share(ctx context.Context) {
 	defer cancel()
 	fullIn, err := l.shared.Share(ctx, spent, at.Sub(l.shares))
 	if l.away.Swap(err != nil) != (err != nil) {
-		s.Log.WarnContext(ctx, "shared rate limits", slog.Bool("away", err != nil), slog.Any("err", err))
+		s.Log.WarnContext(ctx, "shared rate limits", slog.Any("err", err))
 	}
 	// After a failed exchange, or with more than shareMost buckets, the next exchange covers this
 	// time, too.

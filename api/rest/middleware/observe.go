@@ -190,7 +190,16 @@ func takeTrace(r *request.Call, sent []string) {
 	}
 	if len(sent) == 1 && isTrace(sent[0]) {
 		r.Traceparent = sent[0][:traceLength]
+		r.Context = trace.ContextWithRemoteSpanContext(r.Context, spanOf(r.Traceparent)) // for the lines of the log
 	}
+}
+
+// spanOf reads a traceparent of the right form.
+func spanOf(traceparent string) trace.SpanContext {
+	of := trace.SpanContextConfig{Remote: true}
+	_, _ = hex.Decode(of.TraceID[:], []byte(traceparent[3:35]))
+	_, _ = hex.Decode(of.SpanID[:], []byte(traceparent[36:52]))
+	return trace.NewSpanContext(of)
 }
 
 // traceLength is the length of a traceparent of version 00: version, trace, parent and flags.

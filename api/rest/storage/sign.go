@@ -202,7 +202,7 @@ func (s *Handlers) archive(ctx context.Context, c identity.Caller, p objectpath.
 			return nil
 		}
 		if err := a.WriteTo(ctx, &patient{ResponseWriter: w, s: s}); err != nil {
-			s.Exports.Log.WarnContext(ctx, "an archive broke off", slog.String("folder", a.Folder.ID.String()), slog.Any("err", err))
+			s.Exports.Log.WarnContext(ctx, "an archive broke off", slog.String("object_id", a.Folder.ID.String()), slog.Any("err", err))
 			panic(http.ErrAbortHandler) // the only sign for a client that has received status 200
 		}
 		return nil

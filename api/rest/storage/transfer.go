@@ -130,7 +130,7 @@ func (s *Handlers) send(ctx context.Context, r *http.Request, o storage.Object, 
 		out := &patient{ResponseWriter: w, s: s}
 		http.ServeContent(out, preconditions(ctx, r), "", time.Time{}, content)
 		if out.failed != nil {
-			s.Exports.Log.WarnContext(ctx, "a download broke off", slog.String("object", o.Key.String()), slog.Any("err", out.failed))
+			s.Exports.Log.WarnContext(ctx, "a download broke off", slog.String("object_id", o.Key.String()), slog.Any("err", out.failed))
 		}
 		return nil
 	}

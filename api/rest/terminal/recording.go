@@ -42,7 +42,7 @@ func (s *Handlers) GetTerminalRecording(ctx context.Context, req oapi.GetTermina
 		w.Header().Set("Content-Type", "application/x-asciicast")
 		w.Header().Set("Content-Disposition", `attachment; filename="`+req.Id.String()+`.cast"`)
 		if err := write(ctx, patient{w, s}); err != nil {
-			s.Exports.Log.WarnContext(ctx, "a recording broke off", slog.String("recording", req.Id.String()), slog.Any("err", err))
+			s.Exports.Log.WarnContext(ctx, "a recording broke off", slog.String("session_id", req.Id.String()), slog.Any("err", err))
 			panic(http.ErrAbortHandler) // the only sign for a client that has received status 200
 		}
 		return nil
