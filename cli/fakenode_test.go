@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/cli/output"
+	"github.com/gpuaas/gpuaas/platform/support"
 )
 
 // node serves the node operations; false means that the operation is another one. The node gpu-held
@@ -77,6 +80,25 @@ func (f *fake) node(w http.ResponseWriter, r *http.Request, operation string, pa
 			return true
 		}
 		reply(w, http.StatusOK, slot)
+	case "getSupportBundle":
+		options := support.Options{Environment: "demo", Version: "1.2.3", CreatedAt: birth}
+		if r.URL.Query().Get("pseudonyms") == "true" {
+			options.PseudonymKey = []byte("k")
+		}
+		bundle, err := support.Build(r.Context(), []support.Section{
+			{File: support.OverviewFile, Meaning: "The panels.", Read: func(context.Context) ([]byte, error) {
+				return []byte(`{"panels":[{"name":"breaker","status":"degraded","message":"stopped","runbook_id":"mass-action-breaker"}]}`), nil
+			}},
+			{File: support.MetricsFile, Meaning: "The metrics.", Read: func(context.Context) ([]byte, error) {
+				return []byte("# TYPE gpuaas_partitions_missing gauge\ngpuaas_partitions_missing 1\n"), nil
+			}},
+			{File: "nodes.json", Read: func(context.Context) ([]byte, error) { return nil, errors.New("no route") }},
+		}, nil, options)
+		if err != nil {
+			panic(err)
+		}
+		w.Header().Set("Content-Type", "application/gzip")
+		_, _ = w.Write(bundle)
 	case "clearBreaker":
 		reply(w, http.StatusOK, oapi.BreakerTrip{Id: id(9), TrippedAt: birth, Held: 2, Allowed: 2, Fleet: 9, Reason: "gpu-07: hot", RejectedNodes: 3})
 	case "getOpsOverview":

@@ -114,7 +114,9 @@ type Config struct {
 	GitDir        string // copies of repositories elsewhere; empty: in StateDir
 	Source        *sync.Root
 	Log           *slog.Logger
-	Clock         clock.Clock
+	// RecentLog returns the last lines of the log of this process, for support bundles; nil: there are none.
+	RecentLog func() []byte
+	Clock     clock.Clock
 }
 
 func (c Config) hasRole(r Role) bool { return slices.Contains(c.Roles, r) }

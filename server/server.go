@@ -46,6 +46,7 @@ type Server struct {
 	metrics *prometheus.Registry
 
 	endTraces func(context.Context) error
+	started   time.Time
 
 	apiListener, nodeListener, relayListener, terminalListener, storageListener, metricsListener, pprofListener net.Listener
 
@@ -67,7 +68,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
-	s := &Server{cfg: cfg, metrics: prometheus.NewRegistry()}
+	s := &Server{cfg: cfg, metrics: prometheus.NewRegistry(), started: cfg.Clock.Now()}
 	if s.endTraces, err = telemetry.Start(ctx, telemetry.Service{Name: "gpuaas", Version: version.Version, Environment: cfg.Environment}); err != nil {
 		return nil, err
 	}

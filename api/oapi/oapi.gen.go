@@ -9708,6 +9708,12 @@ type ListStorageFaultsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// GetSupportBundleParams defines parameters for GetSupportBundle.
+type GetSupportBundleParams struct {
+	// Pseudonyms Replace names by pseudonyms, which are the same in each bundle of the installation.
+	Pseudonyms *bool `form:"pseudonyms,omitempty" json:"pseudonyms,omitempty"`
+}
+
 // ListTenantsParams defines parameters for ListTenants.
 type ListTenantsParams struct {
 	// Limit The maximum number of items of a page.
@@ -13106,6 +13112,17 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/storage/faults (the `ListStorageFaults` operationId).
 	ListStorageFaults(ctx context.Context, params *ListStorageFaultsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSupportBundle Get support bundle
+	//
+	// The API returns an archive that shows the state of the installation and of this server to somebody who helps: versions,
+	// configuration by class, policies, health, metrics, plans, jobs, dead letters, running statements, goroutines, heap and
+	// the last lines of the log. Secrets and e-mail addresses are masked. If a secret of this server is found in it after
+	// that, the API returns an error and no archive. `manifest.json` lists the files, the omissions and the number of
+	// redactions. Each call is a row of the audit log.
+	//
+	// Corresponds with GET /api/v1/admin/support-bundle (the `GetSupportBundle` operationId).
+	GetSupportBundle(ctx context.Context, params *GetSupportBundleParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTenants List tenants
 	//
@@ -17129,6 +17146,27 @@ func (c *Client) QuarantineSlot(ctx context.Context, id SlotID, params *Quaranti
 // Corresponds with GET /api/v1/admin/storage/faults (the `ListStorageFaults` operationId).
 func (c *Client) ListStorageFaults(ctx context.Context, params *ListStorageFaultsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListStorageFaultsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSupportBundle Get support bundle
+//
+// The API returns an archive that shows the state of the installation and of this server to somebody who helps: versions,
+// configuration by class, policies, health, metrics, plans, jobs, dead letters, running statements, goroutines, heap and
+// the last lines of the log. Secrets and e-mail addresses are masked. If a secret of this server is found in it after
+// that, the API returns an error and no archive. `manifest.json` lists the files, the omissions and the number of
+// redactions. Each call is a row of the audit log.
+//
+// Corresponds with GET /api/v1/admin/support-bundle (the `GetSupportBundle` operationId).
+func (c *Client) GetSupportBundle(ctx context.Context, params *GetSupportBundleParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSupportBundleRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -26822,6 +26860,60 @@ func NewListStorageFaultsRequest(server string, params *ListStorageFaultsParams)
 		if params.Cursor != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSupportBundleRequest constructs an http.Request for the GetSupportBundle method
+func NewGetSupportBundleRequest(server string, params *GetSupportBundleParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/support-bundle")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Pseudonyms != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pseudonyms", *params.Pseudonyms, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -40280,6 +40372,9 @@ type ServerInterface interface {
 	// ListStorageFaults List storage faults
 	// (GET /api/v1/admin/storage/faults)
 	ListStorageFaults(c *gin.Context, params ListStorageFaultsParams)
+	// GetSupportBundle Get support bundle
+	// (GET /api/v1/admin/support-bundle)
+	GetSupportBundle(c *gin.Context, params GetSupportBundleParams)
 	// ListTenants List tenants
 	// (GET /api/v1/admin/tenants)
 	ListTenants(c *gin.Context, params ListTenantsParams)
@@ -45034,6 +45129,33 @@ func (siw *ServerInterfaceWrapper) ListStorageFaults(c *gin.Context) {
 	}
 
 	siw.Handler.ListStorageFaults(c, params)
+}
+
+// GetSupportBundle operation middleware
+func (siw *ServerInterfaceWrapper) GetSupportBundle(c *gin.Context) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetSupportBundleParams
+
+	// ------------- Optional query parameter "pseudonyms" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "pseudonyms", c.Request.URL.Query(), &params.Pseudonyms, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		siw.ErrorHandler(c, fmt.Errorf("Invalid format for parameter pseudonyms: %w", err), http.StatusBadRequest)
+		return
+	}
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		middleware(c)
+		if c.IsAborted() {
+			return
+		}
+	}
+
+	siw.Handler.GetSupportBundle(c, params)
 }
 
 // ListTenants operation middleware
@@ -56589,6 +56711,7 @@ func RegisterHandlersWithOptions(router gin.IRouter, si ServerInterface, options
 	router.POST(options.BaseURL+"/api/v1/admin/slots/:id/clear", wrapper.ClearSlot)
 	router.POST(options.BaseURL+"/api/v1/admin/slots/:id/quarantine", wrapper.QuarantineSlot)
 	router.GET(options.BaseURL+"/api/v1/admin/storage/faults", wrapper.ListStorageFaults)
+	router.GET(options.BaseURL+"/api/v1/admin/support-bundle", wrapper.GetSupportBundle)
 	router.GET(options.BaseURL+"/api/v1/admin/tenants", wrapper.ListTenants)
 	router.POST(options.BaseURL+"/api/v1/admin/tenants", wrapper.CreateTenant)
 	router.DELETE(options.BaseURL+"/api/v1/admin/tenants/:tenant_id", wrapper.DeleteTenant)
@@ -59034,6 +59157,34 @@ func (response ListStorageFaults200JSONResponse) VisitListStorageFaultsResponse(
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSupportBundleRequestObject struct {
+	Params GetSupportBundleParams
+}
+
+type GetSupportBundleResponseObject interface {
+	VisitGetSupportBundleResponse(w http.ResponseWriter) error
+}
+
+type GetSupportBundle200ApplicationgzipResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetSupportBundle200ApplicationgzipResponse) VisitGetSupportBundleResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/gzip")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
 	return err
 }
 
@@ -65081,6 +65232,9 @@ type StrictServerInterface interface {
 	// ListStorageFaults List storage faults
 	// (GET /api/v1/admin/storage/faults)
 	ListStorageFaults(ctx context.Context, request ListStorageFaultsRequestObject) (ListStorageFaultsResponseObject, error)
+	// GetSupportBundle Get support bundle
+	// (GET /api/v1/admin/support-bundle)
+	GetSupportBundle(ctx context.Context, request GetSupportBundleRequestObject) (GetSupportBundleResponseObject, error)
 	// ListTenants List tenants
 	// (GET /api/v1/admin/tenants)
 	ListTenants(ctx context.Context, request ListTenantsRequestObject) (ListTenantsResponseObject, error)
@@ -68132,6 +68286,32 @@ func (sh *strictHandler) ListStorageFaults(ctx *gin.Context, params ListStorageF
 		sh.options.HandlerErrorFunc(ctx, err)
 	} else if validResponse, ok := response.(ListStorageFaultsResponseObject); ok {
 		if err := validResponse.VisitListStorageFaultsResponse(ctx.Writer); err != nil {
+			sh.options.ResponseErrorHandlerFunc(ctx, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(ctx, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetSupportBundle operation middleware
+func (sh *strictHandler) GetSupportBundle(ctx *gin.Context, params GetSupportBundleParams) {
+	var request GetSupportBundleRequestObject
+
+	request.Params = params
+
+	handler := func(ctx *gin.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSupportBundle(ctx, request.(GetSupportBundleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSupportBundle")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		sh.options.HandlerErrorFunc(ctx, err)
+	} else if validResponse, ok := response.(GetSupportBundleResponseObject); ok {
+		if err := validResponse.VisitGetSupportBundleResponse(ctx.Writer); err != nil {
 			sh.options.ResponseErrorHandlerFunc(ctx, err)
 		}
 	} else if response != nil {

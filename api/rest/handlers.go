@@ -1,6 +1,8 @@
 package rest
 
 import (
+	"context"
+
 	"github.com/gpuaas/gpuaas/api/oapi"
 	"github.com/gpuaas/gpuaas/api/rest/allocation"
 	"github.com/gpuaas/gpuaas/api/rest/audit"
@@ -14,8 +16,10 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/api/rest/signin"
 	"github.com/gpuaas/gpuaas/api/rest/storage"
+	"github.com/gpuaas/gpuaas/api/rest/support"
 	"github.com/gpuaas/gpuaas/api/rest/terminal"
 	"github.com/gpuaas/gpuaas/api/rest/view"
+	"github.com/gpuaas/gpuaas/platform/identity"
 )
 
 // The aliases give each embedded field of handlers a name of its own.
@@ -31,6 +35,7 @@ type (
 	peopleHandlers     = people.Handlers
 	signinHandlers     = signin.Handlers
 	storageHandlers    = storage.Handlers
+	supportHandlers    = support.Handlers
 	terminalHandlers   = terminal.Handlers
 	viewHandlers       = view.Handlers
 )
@@ -48,6 +53,7 @@ type handlers struct {
 	*peopleHandlers
 	*signinHandlers
 	*storageHandlers
+	*supportHandlers
 	*terminalHandlers
 	*viewHandlers
 	*health
@@ -66,6 +72,9 @@ func (s *Server) newHandlers() handlers {
 		Timeline: change.Timeline{Services: v, Tasks: s.Tasks},
 	}
 	views := &viewHandlers{Enter: s.chain.Enter, Log: s.Log}
+	bundles := &supportHandlers{Services: v, Environment: s.Environment, Keys: s.CursorKeys, Enter: s.chain.Enter, Process: s.Support, Record: func(ctx context.Context, c identity.Caller) error {
+		return recordPlatformAction(ctx, v.DB, c, "support_bundle.create", "support-bundle")
+	}}
 	all := handlers{
 		allocationHandlers: &allocationHandlers{Services: v, Cursors: cursors, Exports: exports},
 		auditHandlers:      &auditHandlers{Services: v, Cursors: cursors, Exports: exports},
@@ -80,10 +89,11 @@ func (s *Server) newHandlers() handlers {
 		peopleHandlers:   &peopleHandlers{Services: v, Cursors: cursors},
 		signinHandlers:   s.signin,
 		storageHandlers:  &storageHandlers{Services: v, Cursors: cursors, Exports: exports, Origin: s.Profile.Storage.PublicURL},
+		supportHandlers:  bundles,
 		terminalHandlers: &terminalHandlers{Services: v, Cursors: cursors, Exports: exports},
 		viewHandlers:     views,
 		health:           &health{checks: s.Checks, clock: s.Clock, ready: s.Ready},
 	}
-	views.Operations = all
+	views.Operations, bundles.Operations = all, all
 	return all
 }

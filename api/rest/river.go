@@ -62,5 +62,5 @@ func (s *Server) admitRiverWrite(c *gin.Context, caller identity.Caller) error {
 		}
 	}
 	what := strings.TrimPrefix(c.Request.URL.Path, RiverPath)
-	return recordJobChange(c.Request.Context(), s.Services.DB, caller, "river."+strings.ToLower(c.Request.Method), what)
+	return recordPlatformAction(c.Request.Context(), s.Services.DB, caller, "river."+strings.ToLower(c.Request.Method), what)
 }

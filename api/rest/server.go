@@ -23,6 +23,7 @@ import (
 	"github.com/gpuaas/gpuaas/api/rest/response"
 	"github.com/gpuaas/gpuaas/api/rest/signin"
 	"github.com/gpuaas/gpuaas/api/rest/storage"
+	"github.com/gpuaas/gpuaas/api/rest/support"
 	"github.com/gpuaas/gpuaas/api/stream"
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/internal/clock"
@@ -75,6 +76,8 @@ type Config struct {
 	Logs logs.Reader
 	// Portal is served below /portal/; nil serves the API and the pages without scripts.
 	Portal *web.Portal
+	// Support describes the process in support bundles; nil: they have the sections of the API only.
+	Support func() support.Process
 
 	Log   *slog.Logger
 	Clock clock.Clock

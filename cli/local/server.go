@@ -149,7 +149,7 @@ func (f serverFlags) config(ctx context.Context) (server.Config, error) {
 		DatabaseURL: os.Getenv("DATABASE_URL"), DatabaseURLs: urls, Roles: roles, Environment: f.environment, Profile: profile,
 		NATS:   func() (*nats.Conn, error) { return natsd.Dial(os.Getenv("NATS_URL"), "gpuaas "+f.roles) },
 		Listen: f.listen, NodeListen: f.nodeListen, RelayListen: f.relayListen, RelayAdvertise: f.relayAdvertise, TerminalListen: f.terminalListen, StorageListen: f.storageListen, StorageDomain: f.storageDomain, MetricsListen: f.metrics, MetricsNames: f.metricsNames, PprofListen: f.pprof, TLS: f.tls, NodeHosts: f.nodeHosts,
-		SignIn: signIn, Payments: payments, Keys: keys, Credentials: credentials, Front: front, AgentDir: os.Getenv("GPUAAS_AGENT_DIR"), AuditArchive: os.Getenv("GPUAAS_AUDIT_ARCHIVE"), WithoutPortal: withoutPortal, StateDir: f.stateDir, Source: source, Log: log,
+		SignIn: signIn, Payments: payments, Keys: keys, Credentials: credentials, Front: front, AgentDir: os.Getenv("GPUAAS_AGENT_DIR"), AuditArchive: os.Getenv("GPUAAS_AUDIT_ARCHIVE"), WithoutPortal: withoutPortal, StateDir: f.stateDir, Source: source, Log: log, RecentLog: recentLog.Lines,
 	}, nil
 }
 

@@ -4,6 +4,7 @@ package local
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -39,7 +40,7 @@ func NewUp() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cfg.Processes, cfg.Log, cfg.Out = agents == "processes", log, cmd.OutOrStdout()
+			cfg.Processes, cfg.Log, cfg.RecentLog, cfg.Out = agents == "processes", log, recentLog.Lines, cmd.OutOrStdout()
 			return explain(cmd, up.Run(cmd.Context(), cfg))
 		},
 	}
@@ -87,10 +88,13 @@ func newLog(level string, quiet slog.Level) (*slog.Logger, error) {
 	}
 	options := &slog.HandlerOptions{Level: at, ReplaceAttr: redact.Attr}
 	if term.IsTerminal(int(os.Stderr.Fd())) {
-		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
+		return slog.New(telemetry.Correlated(slog.NewTextHandler(io.MultiWriter(os.Stderr, recentLog), options))), nil
 	}
-	return slog.New(Logged.Urgent(slog.NewJSONHandler(Logged, options))), nil
+	return slog.New(telemetry.Correlated(Logged.Urgent(slog.NewJSONHandler(Logged, options)))), nil
 }
 
 // Logged writes the log of all servers of this process to stderr.
-var Logged = telemetry.NewLogWriter(os.Stderr)
+var Logged = telemetry.NewLogWriter(io.MultiWriter(os.Stderr, recentLog))
+
+// recentLog has the last lines of the log.
+var recentLog = &telemetry.Recent{}

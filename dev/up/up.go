@@ -66,6 +66,8 @@ type Config struct {
 
 	Out io.Writer
 	Log *slog.Logger
+	// RecentLog returns the last lines of the log, for support bundles.
+	RecentLog func() []byte
 }
 
 // InvalidError rejects a fleet with findings, each at its place.
@@ -154,7 +156,7 @@ func (i *installation) start(ctx context.Context) error {
 		Listen: i.cfg.Listen, NodeListen: i.cfg.NodeListen, RelayListen: cmp.Or(i.cfg.RelayListen, freePortOf(i.cfg.NodeListen)), MetricsListen: i.cfg.Metrics, StorageListen: i.cfg.StorageListen, Roam: true,
 		NodeHosts: nodeHosts(i.cfg.NodeListen), SignIn: signIn, Payments: payments, Credentials: credentials,
 		AuditArchive: filepath.Join(dir, "audit"), ObjectsDir: filepath.Join(dir, "objects"), WithoutPortal: withoutPortal,
-		StateDir: filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log,
+		StateDir: filepath.Join(dir, "secrets"), GitDir: filepath.Join(dir, "git"), Source: i.source, Log: i.cfg.Log, RecentLog: i.cfg.RecentLog,
 	})
 	if err != nil {
 		return err

@@ -112,6 +112,7 @@ var criteria = []criterion{
 	{id: "AT-106", sentence: "The server restarts under a live page, and nothing is lost.", tests: []string{"e2e.TestPortalIsLive"}},
 	{id: "AT-107", sentence: "A viewer is offered no action that returns 403.", tests: []string{"web.TestChangesAreGated", "web.TestChangesOfAViewer", "web.TestOperatorsAreOfferedWhatTheyMay"}},
 	{id: "AT-162", sentence: "A third party verifies a change offline.", tests: []string{"e2e/acceptance.TestAT162", "platform/evidence/bundle.TestEveryChangedByteIsDetected"}},
+	{id: "AT-164", sentence: "A support bundle contains none of 859 planted secrets.", tests: []string{"e2e/acceptance.TestAT164"}},
 }
 
 const own = "e2e/acceptance."

@@ -19,10 +19,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/gpuaas/gpuaas/cli"
 	"github.com/gpuaas/gpuaas/desired/validate"
 	"github.com/gpuaas/gpuaas/dev/up"
 	"github.com/gpuaas/gpuaas/internal/profile"
+	"github.com/gpuaas/gpuaas/internal/redact"
+	"github.com/gpuaas/gpuaas/internal/telemetry"
 )
 
 // profiles are those of the user, the operator and the administrator of the installation.
@@ -33,6 +37,12 @@ var dataDir string
 
 // services are the addresses of further services: mail_url, issuer_url and storage_url.
 var services map[string]any
+
+// installLog is the log of the installation, and recent has its last lines.
+var (
+	recent     = &telemetry.Recent{}
+	installLog = slog.New(slog.NewJSONHandler(recent, &slog.HandlerOptions{ReplaceAttr: redact.Attr}))
+)
 
 // results are the results of the tests of this package by name.
 var results sync.Map
@@ -51,6 +61,9 @@ func run(m *testing.M) int {
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()
 		err = os.Chmod(dir, 0o711) // PostgreSQL does not run as root
+	}
+	if err == nil {
+		err = plantEnvironment()
 	}
 	if err == nil {
 		err = os.Setenv("GPUAAS_CONFIG_DIR", filepath.Join(dir, "config"))
@@ -84,7 +97,40 @@ func run(m *testing.M) int {
 	}
 	code := m.Run()
 	table()
+	if err := checkLog(recent.Lines()); err != nil {
+		fmt.Fprintln(os.Stderr, "log:", err)
+		return 1
+	}
 	return code
+}
+
+// checkLog compares each line that the installation has written with the JSON Schema, and searches for planted secrets.
+func checkLog(lines []byte) error {
+	compiler := jsonschema.NewCompiler()
+	schema, err := compiler.Compile(filepath.Join("..", "..", "docs", "reference", "logs.schema.json"))
+	if err != nil {
+		return err
+	}
+	n, wrong := 0, []error{}
+	for line := range bytes.Lines(lines) {
+		if bytes.Contains(line, []byte("canary-")) {
+			wrong = append(wrong, fmt.Errorf("a secret is in %s", line))
+		}
+		if bytes.Contains(line, []byte(`"msg":"planted"`)) {
+			continue
+		}
+		one, err := jsonschema.UnmarshalJSON(bytes.NewReader(line))
+		if err == nil {
+			err = schema.Validate(one)
+		}
+		if n++; err != nil {
+			wrong = append(wrong, fmt.Errorf("%w: %s", err, line))
+		}
+	}
+	if n < 10 {
+		wrong = append(wrong, fmt.Errorf("only %d lines were written", n))
+	}
+	return errors.Join(wrong...)
 }
 
 // fleet creates a repository that contains the development fleet.
@@ -109,7 +155,7 @@ func install(ctx context.Context, dir string) error {
 	return up.Run(ctx, up.Config{
 		Dir: filepath.Join(dir, "data"), Repository: filepath.Join(dir, "repo"), Environment: "dev", Listen: loopback, NodeListen: loopback, Metrics: loopback,
 		IssuerListen: loopback, PaymentsListen: loopback, MailListen: loopback, StorageListen: loopback, SimNodes: -1, Headless: true, ReadyFile: filepath.Join(dir, "ready"), Profile: "default",
-		Out: io.Discard, Log: slog.New(slog.DiscardHandler),
+		Out: io.Discard, Log: installLog, RecentLog: recent.Lines,
 	})
 }
 

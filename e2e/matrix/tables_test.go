@@ -62,6 +62,7 @@ var changes = map[string][]string{
 	"endTerminalSession":      {"terminal_sessions"},
 	"getTerminalRecording":    {},
 	"getNodeLogs":             {},
+	"getSupportBundle":        {},
 	"endAdminTerminalSession": {"terminal_sessions"},
 	"createSshCertificate":    {"ssh_certificates"}, // its serial, so that it can be revoked
 

@@ -93,7 +93,7 @@ func expect(t testing.TB, o openapi.Operation, a *actor, at whose, s slot) verdi
 	if s.kind == "StorageObjectID" || s.kind == "StorageUploadID" {
 		missing.codes = []string{"storage_object_not_found"}
 	}
-	audited := o.OperationID == "getTerminalRecording" || o.OperationID == "getNodeLogs" // each read
+	audited := o.OperationID == "getTerminalRecording" || o.OperationID == "getNodeLogs" || o.OperationID == "getSupportBundle" // each read
 	done := verdict{statuses: successes(o), changes: writes(o) || audited}
 	if o.OperationID == "probeNode" { // the node has no agent here; the probe waits in its mailbox
 		done.statuses, done.codes = []int{504}, []string{"agent_timeout"}

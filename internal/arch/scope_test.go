@@ -9,17 +9,17 @@ import (
 // unscoped are the functions that read the rows of every tenant. A new entry is a decision: a
 // request with a known caller has a scope of its own.
 var unscoped = []string{
-	"dev/up.enrolmentToken",       // of a development fleet, before anyone has signed in
-	"dev/up.seedTenant",           // likewise
-	"api/rest.recordJobChange",    // an administrator's act on a job
-	"api/rest/middleware.confine", // what an operator's role has allowed
-	"api/rest/event.open",         // an operator who requests the events of all tenants
-	"api/stream.join",             // one reader for all clients; each receives only the events of its tenant
-	"platform/billing.Limits",     // declarations are the platform's; those of the caller's own tenant are read
-	"platform/billing.SetLimits",  // and written, after it was made sure whose they are
-	"platform/payment.Receive",    // the payment provider belongs to no tenant, and its report is stored unchanged
-	"platform/identity.Scope",     // the same, in the terms of that package
-	"platform/identity.unscoped",  // for those below
+	"dev/up.enrolmentToken",         // of a development fleet, before anyone has signed in
+	"dev/up.seedTenant",             // likewise
+	"api/rest.recordPlatformAction", // an act on a job, or a support bundle
+	"api/rest/middleware.confine",   // what an operator's role has allowed
+	"api/rest/event.open",           // an operator who requests the events of all tenants
+	"api/stream.join",               // one reader for all clients; each receives only the events of its tenant
+	"platform/billing.Limits",       // declarations are the platform's; those of the caller's own tenant are read
+	"platform/billing.SetLimits",    // and written, after it was made sure whose they are
+	"platform/payment.Receive",      // the payment provider belongs to no tenant, and its report is stored unchanged
+	"platform/identity.Scope",       // the same, in the terms of that package
+	"platform/identity.unscoped",    // for those below
 	"platform/identity/signin.unscoped",
 	"platform/identity/identitytest.In", // what the middleware does, for tests
 

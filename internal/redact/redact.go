@@ -66,20 +66,48 @@ func JSON(document []byte) ([]byte, error) {
 	if err := d.Decode(&v); err != nil {
 		return nil, fmt.Errorf("reading a document: %w", err)
 	}
-	return json.Marshal(walk(v, Secret))
+	return json.Marshal((&walker{hidden: Secret}).walk(v))
 }
 
-func walk(v any, hidden func(string) bool) any {
+// Shared returns a document that leaves the installation, and the number of values that were masked: those that Attr
+// removes from logs. text changes every other string.
+func Shared(document []byte, text func(string) string) ([]byte, int, error) {
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, 0, fmt.Errorf("reading a document: %w", err)
+	}
+	w := walker{hidden: private, text: text}
+	out, err := json.Marshal(w.walk(v))
+	return out, w.masked, err
+}
+
+// walker masks the values of a document.
+type walker struct {
+	hidden func(name string) bool
+	text   func(string) string // of every other string; nil: it stays
+	masked int
+}
+
+func (w *walker) walk(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, inner := range v {
-			if v[key] = walk(inner, hidden); hidden(key) && inner != nil {
+			if w.hidden(key) && inner != nil {
 				v[key] = Mask
+				w.masked++
+				continue
 			}
+			v[key] = w.walk(inner)
 		}
 	case []any:
 		for i := range v {
-			v[i] = walk(v[i], hidden)
+			v[i] = w.walk(v[i])
+		}
+	case string:
+		if w.text != nil {
+			return w.text(v)
 		}
 	}
 	return v
@@ -121,5 +149,5 @@ func value(v any) any {
 	if err := d.Decode(&plain); err != nil {
 		return fmt.Sprintf("%T", v)
 	}
-	return walk(plain, private)
+	return (&walker{hidden: private}).walk(plain)
 }

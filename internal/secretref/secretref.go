@@ -135,6 +135,20 @@ func (c *Credentials) Resolve(ctx context.Context, ref, address string) ([]byte,
 	return c.read(ref, name)
 }
 
+// All returns the secrets by name, to search for them in what leaves this process. It omits those that cannot be read.
+func (c *Credentials) All() map[string][]byte {
+	all := map[string][]byte{}
+	if c == nil {
+		return all
+	}
+	for name := range c.hosts {
+		if secret, err := c.read("credential:"+name, name); err == nil {
+			all[name] = secret
+		}
+	}
+	return all
+}
+
 // ports are the ports that an address omits.
 var ports = map[string]string{"https": "443", "http": "80", "ssh": "22"}
 
