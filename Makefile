@@ -35,13 +35,17 @@ VERSITYGW := bin/versitygw-$(shell sed -n 's,^.*versity/versitygw v\([0-9.]*\).*
 # An S3 tool for tests of the S3 endpoint, in its own module. The others are packages.
 S5CMD := bin/s5cmd-$(shell sed -n 's,^.*peak/s5cmd/v2 v\([0-9.]*\).*,\1,p' tools/s5cmd/go.mod)
 
+# promtool and the parser of PromQL for tests of alerts and dashboards, in a module of their own.
+PROMTOOL := bin/promtool-$(shell sed -n 's,^require github.com/prometheus/prometheus v\([0-9.]*\).*,\1,p' tools/promtool/go.mod)
+PROMQL   := $(subst promtool,promql,$(PROMTOOL))
+
 # A real identity provider for tests of the sign-in, from its distribution.
 KEYCLOAK_VERSION := 26.5.6
 KEYCLOAK         := bin/keycloak-$(KEYCLOAK_VERSION)
 
 export BENCH_ONLY BENCH_OUT BENCH_PROFILE
 
-.PHONY: help run build portal screenshots gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak test-s3 test-edge e2e e2e-host soak bench release vulncheck reset
+.PHONY: help run build portal screenshots gen verify check test test-race fuzz test-real test-vault test-step-ca test-keycloak test-s3 test-edge test-prometheus e2e e2e-host soak bench release vulncheck reset
 
 help: ## Print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -118,6 +122,10 @@ test-s3: $(VERSITYGW) ## Test the S3 driver of the object store with a real S3 s
 test-s3-clients: $(S5CMD) ## Test the S3 endpoint with aws-cli, boto3, rclone and s5cmd
 	@scripts/install-deps.sh --storage
 	GPUAAS_TEST_S5CMD=$(CURDIR)/$(S5CMD) GPUAAS_TEST_S3_CLIENTS=$(CURDIR)/bin/s3-clients $(GO) test -count=1 -tags $(TAGS) -run RealClients ./api/s3
+
+test-prometheus: $(PROMTOOL) $(PROMQL) ## Test alerts, objectives and dashboards with promtool and the parser of PromQL
+	GPUAAS_TEST_PROMTOOL=$(CURDIR)/$(PROMTOOL) $(GO) test -count=1 -tags $(TAGS) ./deploy/observability
+	GPUAAS_TEST_PROMQL=$(CURDIR)/$(PROMQL) $(GO) test -count=1 -tags $(TAGS) -run MetricsReference ./server
 
 test-real: ## Test with the real counterparts, and print which were reached
 	@MAKE='$(MAKE)' scripts/test-real.sh
@@ -198,6 +206,15 @@ $(S5CMD): tools/s5cmd/go.mod tools/s5cmd/go.sum
 	@echo "building $@, once"
 	@mkdir -p bin
 	@cd tools/s5cmd && $(GO) build -o ../../$@ github.com/peak/s5cmd/v2
+
+$(PROMTOOL): tools/promtool/go.mod tools/promtool/go.sum
+	@echo "building $@, once (about two minutes)"
+	@mkdir -p bin
+	@cd tools/promtool && $(GO) build -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
+
+$(PROMQL): tools/promtool/go.mod tools/promtool/go.sum tools/promtool/main.go
+	@mkdir -p bin
+	@cd tools/promtool && $(GO) build -o ../../$@ .
 
 $(KEYCLOAK):
 	@scripts/keycloak.sh $(KEYCLOAK_VERSION)

@@ -55,9 +55,10 @@ type Deps struct {
 	Development bool
 	// Began is the time at which this server began to listen. Silence of a node before that is not
 	// evidence. Zero: long ago.
-	Began   time.Time
-	Metrics *reconciler.Metrics // nil: not counted
-	Log     *slog.Logger
+	Began    time.Time
+	Metrics  *reconciler.Metrics  // nil: not counted
+	Attempts rivertype.Middleware // measures jobs; nil: not measured
+	Log      *slog.Logger
 }
 
 // Policy contains the policies that workers read at each decision.
@@ -121,7 +122,7 @@ func (d *Deps) check() error {
 	if d.Services == nil {
 		return errors.New("jobs: Deps.Services is missing")
 	}
-	return cmp.Or(services.Required(*d, "UserCA", "Development", "Began", "Metrics"), services.Required(d.Policy),
+	return cmp.Or(services.Required(*d, "UserCA", "Development", "Began", "Metrics", "Attempts"), services.Required(d.Policy),
 		services.Required(*d.Services, "Naming", "Clock", "Queue", "Credentials"))
 }
 
@@ -135,6 +136,9 @@ func NewClient(pool *pgxpool.Pool, d *Deps, log *slog.Logger) (*river.Client[pgx
 	if d != nil {
 		if err := d.check(); err != nil {
 			return nil, err
+		}
+		if d.Attempts != nil {
+			cfg.Middleware = append(cfg.Middleware, d.Attempts)
 		}
 		cfg.Workers = Workers(d)
 		cfg.Queues = map[string]river.QueueConfig{}

@@ -27,7 +27,7 @@ func NewMetrics() *Metrics {
 		}, []string{"kind", "result"}),
 		ready: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "gpuaas_allocation_ready_seconds", Help: "Time from the request of an allocation until it is active or has failed.",
-			Buckets: prometheus.ExponentialBuckets(1, 2, 14), // to 2.3 h
+			Buckets: []float64{1, 2, 4, 8, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200}, // 60: the objective allocation-ready
 		}, []string{"sku", "result"}),
 	}
 }

@@ -5,7 +5,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 reached=() failed=()
-for target in test-vault test-step-ca test-keycloak test-s3 test-s3-clients test-edge; do
+for target in test-vault test-step-ca test-keycloak test-s3 test-s3-clients test-edge test-prometheus; do
 	if "${MAKE:-make}" --no-print-directory "$target"; then
 		reached+=("${target#test-}")
 	else

@@ -28,13 +28,16 @@ import (
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/gitops/sync"
+	"github.com/gpuaas/gpuaas/internal/clock"
 	"github.com/gpuaas/gpuaas/internal/envelope"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/natsd"
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
+	"github.com/gpuaas/gpuaas/jobs"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
+	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/notification/mail"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/product/storage/blob"
@@ -187,7 +190,35 @@ var causes = map[string]func(*alarmed){
 			a.get("/ws/terminal/" + a.node.String())
 		}
 	},
-	"GPUaaSRelayFailing": func(a *alarmed) { a.terminalMetrics.ConnectFailed(terminal.Shell) },
+	"GPUaaSRelayFailing":   func(a *alarmed) { a.terminalMetrics.ConnectFailed(terminal.Shell) },
+	"GPUaaSAllocationSlow": func(a *alarmed) { a.drift.Provisioned("t4", "active", 10*time.Minute) },
+	"GPUaaSJobsDiscarded": sqlCause(`
+		INSERT INTO river.river_job (kind, state, max_attempts, args, finalized_at) VALUES ('x', 'discarded', 1, '{}', now())`),
+	"GPUaaSQueueLatency": sqlCause(`
+		INSERT INTO river.river_job (kind, queue, state, max_attempts, args, scheduled_at) VALUES ('y', 'unread', 'available', 1, '{}', now() - interval '10 minutes')`),
+	"GPUaaSLimiterDown": func(a *alarmed) {
+		failed := regexp.MustCompile(`gpuaas_ratelimit_decisions_total{[^}]*result="fail_[a-z]+"} [1-9]`)
+		a.renamed("rate_limits", func() {
+			for deadline := time.Now().Add(time.Minute); !failed.MatchString(a.exported()) && time.Now().Before(deadline); {
+				a.anonymous()
+				time.Sleep(100 * time.Millisecond) // below the limit of callers without a token
+			}
+		})
+	},
+	// It stays open until the end of the test. The second scrape is an hour later than the first one.
+	"GPUaaSTransactionOpen": func(a *alarmed) {
+		tx, err := a.db.Begin(a.t.Context())
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		a.t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(a.t.Context())) })
+		if _, err := tx.Exec(a.t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
+			a.t.Fatal(err)
+		}
+		a.exported()
+		a.database.Clock = clock.At(func() time.Time { return time.Now().Add(time.Hour) })
+	},
+	"GPUaaSNatsDisconnected": func(a *alarmed) { a.bus.nats = &nats.Conn{} },
 	"GPUaaSSecretOpenFailed": func(a *alarmed) {
 		at := envelope.Place{Table: "sessions", Column: "provider_token", Row: "1"}
 		sealed := a.keys.Fields.Seal([]byte("x"), at)
@@ -195,6 +226,34 @@ var causes = map[string]func(*alarmed){
 			a.t.Error("a secret of another row was opened")
 		}
 	},
+}
+
+// serverError causes a response with a status of 5xx.
+func serverError(a *alarmed) {
+	a.renamed("api_keys", func() {
+		a.getAs("/api/v1/allocations", identity.KeyPrefix+strings.Repeat("x", identity.TokenLength-len(identity.KeyPrefix)))
+	})
+}
+
+// runJob runs a job that finds nothing to do.
+func runJob(a *alarmed) {
+	if _, err := a.jobs.Insert(a.t.Context(), jobs.PlaceQueued{}, nil); err != nil {
+		a.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(a.exported(), `gpuaas_job_duration_seconds_count{kind="place_queued",result="completed"}`); {
+		if time.Now().After(deadline) {
+			a.t.Fatal("the job was not measured")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// renamed runs work while a table is missing.
+func (a *alarmed) renamed(table string, work func()) {
+	a.t.Helper()
+	a.exec(`ALTER TABLE ` + table + ` RENAME TO missing`)
+	defer a.exec(`ALTER TABLE missing RENAME TO ` + table)
+	work()
 }
 
 // TestEveryAlertFires starts a server, causes the condition of each alert, and evaluates the expression of the alert on what
@@ -296,26 +355,36 @@ func TestMetricsMove(t *testing.T) {
 	}
 }
 
-// readAlerts returns the expressions by the names of the alerts.
+// readAlerts returns the expressions by the names of the alerts. Alerts on what Prometheus knows by itself have no metric of
+// the server.
 func readAlerts(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../deploy/alerts/gpuaas.rules.yaml")
+	all := map[string]string{}
+	for _, r := range readRules(t, "../deploy/alerts/gpuaas.rules.yaml") {
+		if strings.Contains(r.Expr, "gpuaas_") {
+			all[r.Alert] = r.Expr
+		}
+	}
+	return all
+}
+
+type rule struct {
+	Alert, Record, Expr string
+	Labels              map[string]string
+}
+
+func readRules(t *testing.T, path string) (all []rule) {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file struct {
-		Groups []struct {
-			Rules []struct{ Alert, Expr string }
-		}
-	}
+	var file struct{ Groups []struct{ Rules []rule } }
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]string{}
 	for _, g := range file.Groups {
-		for _, r := range g.Rules {
-			all[r.Alert] = r.Expr
-		}
+		all = append(all, g.Rules...)
 	}
 	return all
 }
@@ -368,7 +437,7 @@ func documented(t *testing.T) map[string]string {
 	metric, all := regexp.MustCompile(`\bgpuaas_[a-z_]+_(?:total|seconds|ratio|minor|stopped|missing|overdue|rollouts|gpus)\b`), map[string]string{}
 	for _, root := range []string{"../deploy", "../docs"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || strings.HasSuffix(path, ".go") || path == metricsPage { // TestMetricsReference compares that
+			if err != nil || d.IsDir() || strings.HasSuffix(path, ".go") || strings.HasSuffix(path, ".json") || path == metricsPage { // TestMetricsReference compares these
 				return err
 			}
 			text, err := os.ReadFile(path)
@@ -389,7 +458,7 @@ func documented(t *testing.T) map[string]string {
 func startAlarmed(t *testing.T) *alarmed {
 	t.Helper()
 	address := pgtest.URL(t)
-	db, err := pg.Open(context.WithoutCancel(t.Context()), address, "test", 2)
+	db, err := pg.Open(context.WithoutCancel(t.Context()), address, "test", 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -439,11 +508,16 @@ func expiredSession(w http.ResponseWriter, r *http.Request) {
 // anonymous calls the API without credentials.
 func (a *alarmed) anonymous() { a.get("/api/v1/allocations") }
 
-func (a *alarmed) get(path string) {
+func (a *alarmed) get(path string) { a.t.Helper(); a.getAs(path, "") }
+
+func (a *alarmed) getAs(path, token string) {
 	a.t.Helper()
 	req, err := http.NewRequestWithContext(a.t.Context(), http.MethodGet, a.URL()+path, nil)
 	if err != nil {
 		a.t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	response, err := http.DefaultClient.Do(req)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 // metricsHandler is served on a port of its own, on loopback by default, because metrics name nodes.
 func (s *Server) metricsHandler() http.Handler {
-	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
+	s.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo(), s.bus)
 	s.metrics.MustRegister(s.collectors()...)
 	if s.storage != nil {
 		if requests, observed := s.storage.Store.(prometheus.Collector); observed {

@@ -34,6 +34,7 @@ var description = regexp.MustCompile(`fqName: "(gpuaas_\w+)", help: ("(?:[^"\\]|
 // unalerted moves the metrics that no alert reads.
 var unalerted = []func(*alarmed){
 	(*alarmed).anonymous,
+	runJob,
 	sqlCause(insertActive, `INSERT INTO gpus (uuid, node_id, index, model, memory_mib, health) VALUES ('GPU-2', $node, 1, 'T4', 15360, 'healthy')`,
 		`INSERT INTO slots (id, node_id, gpu_uuid, sku, region, status) VALUES (gen_random_uuid(), $node, 'GPU-2', 't4', 'eu1', 'clean')`,
 		`INSERT INTO river.river_job (kind, queue, state, max_attempts, args, scheduled_at) VALUES ('y', 'unread', 'available', 1, '{}', now())`),
@@ -48,9 +49,10 @@ var unalerted = []func(*alarmed){
 	},
 }
 
-// elsewhere has the types of the metrics that need the loop or a node. Their packages test that they are written.
+// elsewhere has the types of the metrics that need the loop, a node or a replication slot. Their packages test that they are written.
 var elsewhere = map[string]string{
 	"gpuaas_reconcile_duration_seconds": "histogram", "gpuaas_node_task_dispatch_seconds": "histogram", "gpuaas_node_task_duration_seconds": "histogram",
+	"gpuaas_db_replication_lag_bytes": "gauge",
 }
 
 // TestMetricsReference causes the conditions of all alerts on one server, and moves the other metrics. Each metric that the
@@ -58,7 +60,7 @@ var elsewhere = map[string]string{
 func TestMetricsReference(t *testing.T) {
 	t.Parallel()
 	a := startAlarmed(t)
-	for _, cause := range slices.Concat(slices.Collect(maps.Values(causes)), unalerted) {
+	for _, cause := range slices.Concat([]func(*alarmed){serverError}, slices.Collect(maps.Values(causes)), unalerted) {
 		cause(a)
 	}
 	families, err := a.metrics.Gather()
@@ -78,6 +80,7 @@ func TestMetricsReference(t *testing.T) {
 			t.Errorf("nothing has written %s", server[i].name)
 		}
 	}
+	compareReadings(t, families, server, agentMetrics(t))
 	page := metricsHead + table(t, server) + agentHead + table(t, agentMetrics(t))
 	if *update {
 		if err := os.WriteFile(metricsPage, []byte(page), 0o600); err != nil {

@@ -38,6 +38,7 @@ type Server struct {
 
 	cfg   Config
 	nats  *nats.Conn
+	bus   *busMetrics
 	relay *event.Relay
 	sync  *sync.Syncer
 	stop  context.CancelFunc
@@ -103,6 +104,7 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	if s.nats, err = cfg.NATS(); err != nil {
 		return nil, err
 	}
+	s.bus = &busMetrics{s.nats}
 	if err := checkNATSRights(ctx, s.nats, cfg.Roles); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,9 @@ import (
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/hint"
 	"github.com/gpuaas/gpuaas/internal/pg"
+	"github.com/gpuaas/gpuaas/internal/pgstat"
 	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/jobs/monitor"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/jobs/retention"
 	"github.com/gpuaas/gpuaas/migrations"
@@ -57,6 +59,8 @@ type shared struct {
 	taskMetrics    *nodetask.Metrics
 	reportMetrics  *nodeapi.Metrics
 	paymentMetrics *payment.Metrics
+	attempts       *monitor.Durations // of jobs
+	database       *pgstat.Metrics    // nil without the role work
 
 	jobs *river.Client[pgx.Tx] // runs the workers, or only inserts for the loop
 	// followPeriods schedules periodic jobs again when a policy changes their period.
@@ -160,7 +164,7 @@ func (c *Config) useApplied(ctx context.Context, db pg.Queryer) error {
 func build(ctx context.Context, c Config, blobs blob.Store, pools map[Role]*pgxpool.Pool, hints *hint.Bus, publicURL, mountURL func() string) (*shared, error) {
 	s := &shared{
 		pools: pools, services: map[Role]*services.Services{}, tasks: map[Role]*nodetask.Store{}, hints: hints,
-		drift: reconciler.NewMetrics(), taskMetrics: nodetask.NewMetrics(), reportMetrics: nodeapi.NewMetrics(), paymentMetrics: payment.NewMetrics(), binaries: &nodeapi.Binaries{Dir: c.agentDir()},
+		drift: reconciler.NewMetrics(), taskMetrics: nodetask.NewMetrics(), reportMetrics: nodeapi.NewMetrics(), paymentMetrics: payment.NewMetrics(), attempts: monitor.NewDurations(c.Clock), binaries: &nodeapi.Binaries{Dir: c.agentDir()},
 		blobs: blobs, builds: agentrelease.Files{Dir: filepath.Join(c.StateDir, agentrelease.BuildsDir)}, failures: secret.NewFailureMetric(),
 	}
 	var err error
@@ -241,12 +245,13 @@ func (s *shared) addQueues(c Config) (err error) {
 	}
 	deps := &jobs.Deps{
 		Services: w, Policy: jobs.PolicyFrom(s.policies), Tasks: s.tasks[RoleWork], UserCA: s.keys.Public.LoginAuthorities,
-		Development: c.Profile.Development, Began: c.Clock.Now(), Metrics: s.drift, Log: c.Log,
+		Development: c.Profile.Development, Began: c.Clock.Now(), Metrics: s.drift, Attempts: s.attempts, Log: c.Log,
 	}
 	if s.jobs, err = jobs.NewClient(s.pools[RoleWork], deps, c.Log); err != nil {
 		return fmt.Errorf("making the workers: %w", err)
 	}
 	s.followPeriods = jobs.FollowPeriods(s.jobs, deps)
+	s.database = &pgstat.Metrics{DB: s.pools[RoleWork]}
 	w.Enqueue(s.jobs)
 	return nil
 }
@@ -258,7 +263,7 @@ func (s *shared) collectors() []prometheus.Collector {
 		all = append(all, services.LoopMetrics{Services: loop})
 	}
 	if worker := s.services[RoleWork]; worker != nil {
-		all = append(all, services.WorkerMetrics{Services: worker}, retention.Metrics{Services: worker}, nodetask.QueuedMetrics{Store: s.tasks[RoleWork]}, jobs.QueueMetrics{DB: s.pools[RoleWork]}, worker.Billing.Metrics, worker.AutoTopups.Failures, worker.Notifications.Metrics, worker.WebhookEndpoints.Metrics)
+		all = append(all, services.WorkerMetrics{Services: worker}, retention.Metrics{Services: worker}, nodetask.QueuedMetrics{Store: s.tasks[RoleWork]}, monitor.Queue{DB: s.pools[RoleWork]}, s.attempts, s.database, worker.Billing.Metrics, worker.AutoTopups.Failures, worker.Notifications.Metrics, worker.WebhookEndpoints.Metrics)
 	}
 	return all
 }

@@ -16,48 +16,56 @@ import (
 var metricForm = regexp.MustCompile(`_(bucket|sum|count)$`)
 
 var (
-	metricName  = regexp.MustCompile(`\bgpuaas_[a-z_]+`)
-	metricGiven = regexp.MustCompile(`"(gpuaas_[a-z_]+)"`)
+	metricName   = regexp.MustCompile(`\bgpuaas_[a-z_]+`)
+	recordedName = regexp.MustCompile(`\bgpuaas:[a-z0-9_:]+`)
+	metricGiven  = regexp.MustCompile(`"(gpuaas_[a-z_]+)"`)
 )
 
 type alertRule struct {
-	Alert, Expr, For    string
+	Alert, Record, Expr string
+	For                 string
 	Labels, Annotations map[string]string
 }
 
-// TestEveryAlertCanFireAndIsExplained compares the Prometheus rules with the exported metrics and
-// with the runbooks. An alert on a metric that does not exist never fires, and one without a
-// runbook gives the operator on call no instruction.
+// ofPrometheus are alerts about the monitoring itself. They read no metric of the product.
+var ofPrometheus = []string{"GPUaaSTargetMissing", "GPUaaSWatchdog"}
+
+// TestEveryAlertCanFireAndIsExplained compares the Prometheus rules with the exported metrics,
+// the runbooks and the dashboards. An alert on a metric that does not exist never fires, and one
+// without a runbook gives the operator on call no instruction.
 func TestEveryAlertCanFireAndIsExplained(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../deploy/alerts/gpuaas.rules.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Groups []struct {
-			Name  string
-			Rules []alertRule
+	exported, recorded := exportedMetrics(t), map[string]bool{}
+	var alerts []alertRule
+	for _, path := range []string{"../../deploy/alerts/gpuaas.rules.yaml", "../../deploy/alerts/gpuaas.slo.rules.yaml"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct{ Groups []struct{ Rules []alertRule } }
+		if err := yaml.Unmarshal(text, &file); err != nil || len(file.Groups) == 0 {
+			t.Fatalf("%s: %d groups: %v", path, len(file.Groups), err)
+		}
+		for _, g := range file.Groups {
+			for _, r := range g.Rules {
+				if recorded[r.Record] = true; r.Alert != "" {
+					alerts = append(alerts, r)
+				}
+			}
 		}
 	}
-	if err := yaml.Unmarshal(text, &file); err != nil || len(file.Groups) == 0 {
-		t.Fatalf("%d groups: %v", len(file.Groups), err)
-	}
-	exported := exportedMetrics(t)
-	for _, g := range file.Groups {
-		for _, r := range g.Rules {
-			checkAlert(t, r, exported)
-		}
+	for _, r := range alerts {
+		checkAlert(t, r, exported, recorded)
 	}
 }
 
-func checkAlert(t *testing.T, r alertRule, exported map[string]bool) {
+func checkAlert(t *testing.T, r alertRule, exported, recorded map[string]bool) {
 	t.Helper()
 	name, ours := strings.CutPrefix(r.Alert, "GPUaaS")
 	if !ours || name == "" {
 		t.Errorf("%q does not begin with GPUaaS", r.Alert)
 	}
-	if !slices.Contains([]string{"warning", "critical"}, r.Labels["severity"]) || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+	if !slices.Contains([]string{"warning", "critical", "info"}, r.Labels["severity"]) || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 		t.Errorf("%s lacks severity, summary or description", r.Alert)
 	}
 	used := metricName.FindAllString(r.Expr, -1)
@@ -66,7 +74,12 @@ func checkAlert(t *testing.T, r alertRule, exported map[string]bool) {
 			t.Errorf("%s uses %s, which the server does not export", r.Alert, m)
 		}
 	}
-	if len(used) == 0 {
+	for _, m := range recordedName.FindAllString(r.Expr, -1) {
+		if used = append(used, m); !recorded[m] {
+			t.Errorf("%s uses %s, which no rule records", r.Alert, m)
+		}
+	}
+	if len(used) == 0 && !slices.Contains(ofPrometheus, r.Alert) {
 		t.Errorf("%s uses no metric", r.Alert)
 	}
 	page := "docs/runbooks/" + kebab(name) + ".md"
@@ -75,6 +88,10 @@ func checkAlert(t *testing.T, r alertRule, exported map[string]bool) {
 	}
 	if r.Annotations["portal_url"] != "{{ $externalLabels.gpuaas_url }}/portal/runbooks/"+kebab(name) {
 		t.Errorf("%s: its page in the portal should be that of %s", r.Alert, page)
+	}
+	dashboard, linked := strings.CutPrefix(r.Annotations["dashboard_url"], "{{ $externalLabels.grafana_url }}/d/gpuaas-")
+	if _, err := os.Stat("../../deploy/observability/grafana/" + dashboard + ".json"); err != nil || !linked {
+		t.Errorf("%s: its dashboard does not exist: %s", r.Alert, r.Annotations["dashboard_url"])
 	}
 	words, err := os.ReadFile(filepath.Join("../..", page))
 	if err != nil {

@@ -62,11 +62,12 @@ var importRules = map[string][]string{
 
 	// migrations: the schema of River's tables has its name there.
 	"jobs": {
-		"services", "jobs/nodetask", "jobs/retention", "jobs/money", "jobs/mails", "jobs/stored", "jobs/evidence", "gitops", "reconciler", "platform", "product", "policies", "desired", "desired/revision", "observed", "protocol", "migrations",
+		"services", "jobs/nodetask", "jobs/retention", "jobs/money", "jobs/mails", "jobs/monitor", "jobs/stored", "jobs/evidence", "gitops", "reconciler", "platform", "product", "policies", "desired", "desired/revision", "observed", "protocol", "migrations",
 	},
 	"jobs/nodetask": {"protocol"},
 	"jobs/money":    {"services", "platform", "product/slots"},
 	"jobs/mails":    {"platform"},
+	"jobs/monitor":  {},
 	// Evidence collects the records of all packages through their services.
 	"jobs/evidence": {"services", "jobs/nodetask", "gitops", "reconciler", "platform", "product", "policies", "desired", "desired/revision", "observed"},
 	"jobs/stored":   {"product/storage/check"},

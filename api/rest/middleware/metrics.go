@@ -23,7 +23,7 @@ func newMetrics() metrics {
 	return metrics{
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "gpuaas_http_request_duration_seconds", Help: "Duration of requests of the API, by operation and class of the status.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 3, 9), // to 6.6 s
+			Buckets: []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 1, 3, 10}, // 0.5: the objective api-latency
 		}, []string{"operation", "status"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gpuaas_http_errors_total", Help: "Responses of the API with an error, by operation and code.",

@@ -1,4 +1,5 @@
-package jobs
+// Package monitor measures the jobs of River: what waits, and what has ended.
+package monitor
 
 import (
 	"context"
@@ -10,8 +11,8 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 )
 
-// QueueMetrics collects the jobs of River that have not succeeded, at each scrape.
-type QueueMetrics struct{ DB pg.Queryer }
+// Queue collects the jobs of River that have not succeeded, at each scrape.
+type Queue struct{ DB pg.Queryer }
 
 var (
 	jobCount = prometheus.NewDesc("gpuaas_jobs", "Jobs that wait, run, wait for another attempt, or were given up.", []string{"kind", "state"}, nil)
@@ -26,13 +27,13 @@ const countJobs = `
 const scrapeTimeout = 5 * time.Second
 
 // Describe sends the descriptions of all metrics.
-func (QueueMetrics) Describe(c chan<- *prometheus.Desc) {
+func (Queue) Describe(c chan<- *prometheus.Desc) {
 	c <- jobCount
 	c <- jobAge
 }
 
 // Collect counts the jobs. What cannot be read is left out.
-func (m QueueMetrics) Collect(c chan<- prometheus.Metric) {
+func (m Queue) Collect(c chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout) //nolint:forbidigo // Prometheus hands no context to a collector
 	defer cancel()
 	rows, err := m.DB.Query(ctx, countJobs)
