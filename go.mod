@@ -3,6 +3,7 @@ module github.com/gpuaas/gpuaas
 go 1.26.0
 
 require (
+	filippo.io/age v1.3.2
 	cuelang.org/go v0.17.1
 	github.com/CycloneDX/cyclonedx-go v0.9.2
 	github.com/ProtonMail/go-crypto v1.1.6
@@ -64,6 +65,7 @@ require (
 )
 
 require (
+	filippo.io/hpke v0.4.0 // indirect
 	github.com/anmitsu/go-shlex v0.0.0-20200514113438-38f4b401e2be // indirect
 	github.com/dustin/go-humanize v1.1.0 // indirect
 	github.com/klauspost/crc32 v1.3.0 // indirect

@@ -38,24 +38,11 @@ func ReadStored(path, command string, into any, heads func() bool) error {
 // Database opens the database of DATABASE_URL, or of gpuaas up on the local machine. PostgreSQL
 // lists the connections under the name as.
 func Database(ctx context.Context, a *output.Console, as string) (*pgxpool.Pool, error) {
-	url, err := secret(a, "DATABASE_URL")
+	const connections = 4
+	url, err := DatabaseURL(a)
 	if err != nil {
 		return nil, err
 	}
-	if url == "" {
-		s, err := ReadSettings(a)
-		if err != nil {
-			return nil, err
-		}
-		if s.DataDir == "" {
-			return nil, errs.New(errs.NotFound, "no database is known: DATABASE_URL is not set, and the profile names no data directory").
-				Try("set DATABASE_URL, or use the profile of gpuaas up on the local machine")
-		}
-		if url, err = pgcluster.URLOf(filepath.Join(s.DataDir, "postgres")); err != nil {
-			return nil, err
-		}
-	}
-	const connections = 2
 	db, err := pg.Open(ctx, url, as, connections)
 	if err != nil {
 		return nil, err
@@ -65,6 +52,22 @@ func Database(ctx context.Context, a *output.Console, as string) (*pgxpool.Pool,
 		return nil, errs.New(errs.Unavailable, "the database is not reachable").Try("is the server or gpuaas up running?").Because(err)
 	}
 	return db, nil
+}
+
+// DatabaseURL returns the URL that Database opens.
+func DatabaseURL(a *output.Console) (string, error) {
+	if url, err := secret(a, "DATABASE_URL"); url != "" || err != nil {
+		return url, err
+	}
+	s, err := ReadSettings(a)
+	if err != nil {
+		return "", err
+	}
+	if s.DataDir == "" {
+		return "", errs.New(errs.NotFound, "no database is known: DATABASE_URL is not set, and the profile names no data directory").
+			Try("set DATABASE_URL, or use the profile of gpuaas up on the local machine")
+	}
+	return pgcluster.URLOf(filepath.Join(s.DataDir, "postgres"))
 }
 
 // AuditArchive returns the folder of the archive of the audit log, or "": that of the environment, or of gpuaas up on the

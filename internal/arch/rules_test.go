@@ -130,7 +130,7 @@ var notImported = []string{"cmd", "e2e", "scripts"}
 // layers lists the packages of a group, lowest first. A package imports only lower layers. The
 // sequence is total on purpose: if two packages need each other, one of them should queue a job.
 var layers = map[string][]string{
-	"platform": {"audit", "event", "identity", "secret", "catalog", "ledger", "payment", "metering", "billing", "notification", "evidence", "support"},
+	"platform": {"audit", "event", "identity", "secret", "catalog", "ledger", "payment", "metering", "billing", "notification", "evidence", "support", "backup"},
 	"product":  {"slots", "fleet", "nodehealth", "agentrelease", "storage", "allocation", "removal", "app", "terminal"},
 }
 

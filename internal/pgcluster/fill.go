@@ -1,0 +1,86 @@
+package pgcluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+)
+
+// Fill makes the data directory of a cluster from a backup: fill writes its content. The directory appears whole or not
+// at all. Fill rejects a folder with content, and one that a process uses.
+func Fill(dir string, fill func(data *os.Root) error) (err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return fmt.Errorf("naming the cluster's directory: %w", err)
+	}
+	if err := checkEmpty(dir); err != nil { // before the lock adds a file to it
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // data/ inside is 0700
+		return fmt.Errorf("making the cluster's directory: %w", err)
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	data, fresh := filepath.Join(dir, "data"), filepath.Join(dir, "data.new")
+	if err := checkEmpty(dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(fresh); err != nil {
+		return fmt.Errorf("removing an unfinished data directory: %w", err)
+	}
+	if err := fillFolder(fresh, fill); err != nil {
+		return errors.Join(err, os.RemoveAll(fresh))
+	}
+	if err := os.Rename(fresh, data); err != nil {
+		return fmt.Errorf("placing the data directory: %w", err)
+	}
+	return syncFolder(dir)
+}
+
+// checkEmpty accepts a folder that does not exist, and what an interrupted Fill has left.
+func checkEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading the cluster's directory: %w", err)
+	}
+	for _, e := range entries {
+		switch e.Name() {
+		case "lock", "data.new":
+		case "postmaster.pid":
+			return errs.New(errs.Conflict, "%s is the data directory of a server", dir).Try("name a folder that does not exist")
+		default:
+			return errs.New(errs.Conflict, "%s is not empty: it contains %s", dir, e.Name()).Try("name a folder that does not exist")
+		}
+	}
+	return nil
+}
+
+func fillFolder(fresh string, fill func(*os.Root) error) error {
+	as, err := ownerOf(fresh)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(fresh, 0o700); err != nil {
+		return fmt.Errorf("making a data directory: %w", err)
+	}
+	root, err := os.OpenRoot(fresh)
+	if err != nil {
+		return fmt.Errorf("opening a data directory: %w", err)
+	}
+	defer func() { _ = root.Close() }()
+	if err := fill(root); err != nil || !as.drop {
+		return err
+	}
+	return fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return root.Lchown(name, as.uid, as.gid)
+	})
+}

@@ -1,0 +1,157 @@
+// Package folder stores backups in a folder of the file system.
+package folder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/platform/backup/store"
+)
+
+const (
+	dirMode  = 0o700
+	fileMode = 0o600
+	tmpDir   = "tmp"
+)
+
+// Store is a folder. No name leads out of it.
+type Store struct{ root *os.Root }
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the folder, which must exist: a folder at the place of an unmounted disk would fill the disk of the system.
+func Open(dir string) (*Store, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, errs.Invalid("target", "the folder %s cannot be opened: %v", dir, err).Try("create the folder, or mount its disk")
+	}
+	return &Store{root}, nil
+}
+
+// Put writes a temporary file and links it to its name: a link fails where a rename would replace a file.
+func (s *Store) Put(_ context.Context, name string, write func(io.Writer) error) error {
+	tmp := path.Join(tmpDir, uuid.NewString())
+	if err := errors.Join(s.makeFolder(tmpDir), s.makeFolder(path.Dir(name))); err != nil {
+		return full(err)
+	}
+	err := s.write(tmp, write)
+	if err == nil {
+		err = s.root.Link(tmp, name)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = store.ErrExists
+	}
+	if removed := s.root.Remove(tmp); err == nil {
+		err = removed
+	}
+	if err != nil {
+		return full(fmt.Errorf("storing %s: %w", name, err))
+	}
+	return s.sync(path.Dir(name))
+}
+
+func (s *Store) write(tmp string, write func(io.Writer) error) error {
+	f, err := s.root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err != nil {
+		return err
+	}
+	if err = write(f); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// makeFolder makes a folder and those above it, and returns when a crash cannot lose them.
+func (s *Store) makeFolder(dir string) error {
+	if dir == "." {
+		return nil
+	}
+	if info, err := s.root.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := s.makeFolder(path.Dir(dir)); err != nil {
+		return err
+	}
+	if err := s.root.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return s.sync(path.Dir(dir))
+}
+
+func (s *Store) sync(dir string) error {
+	f, err := s.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// Get opens a file.
+func (s *Store) Get(_ context.Context, name string) (io.ReadCloser, error) {
+	f, err := s.root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, store.ErrNotFound
+	}
+	return f, err
+}
+
+// List walks the folder.
+func (s *Store) List(_ context.Context, dir string) (entries []store.Entry, err error) {
+	err = fs.WalkDir(s.root.FS(), dir, func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile, or never there
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			entries = append(entries, store.Entry{Name: name, Size: info.Size(), Modified: info.ModTime().UTC()})
+		}
+		return err
+	})
+	slices.SortFunc(entries, func(a, b store.Entry) int { return strings.Compare(a.Name, b.Name) })
+	return entries, err
+}
+
+// Delete removes a file, and the folder above it if that is empty.
+func (s *Store) Delete(_ context.Context, name string) error {
+	if err := s.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_ = s.root.Remove(path.Dir(name)) // fails for a folder with files
+	return nil
+}
+
+// Clean removes temporary files.
+func (s *Store) Clean(ctx context.Context, before time.Time) error {
+	entries, err := s.List(ctx, tmpDir)
+	for _, e := range entries {
+		if e.Modified.Before(before) {
+			err = errors.Join(err, s.root.Remove(e.Name))
+		}
+	}
+	return err
+}
+
+func full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", store.ErrFull, err)
+	}
+	return err
+}
