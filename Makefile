@@ -147,7 +147,7 @@ bin/testline:
 	@$(GO) build -o $@ ./scripts/testline
 
 e2e: bin/testline ## Run the end-to-end tests against the built binaries
-	@scripts/install-deps.sh --browser --rig
+	@scripts/install-deps.sh --browser --rig --observability
 	@$(E2E) -count=1 -tags 'failpoint $(TAGS)' -run Kill ./jobs ./agent ./gitops/sync ./platform/identity/reseal ./product/storage ./platform/event/consume -- \
 		$(E2E_FLAGS) ./e2e ./e2e/matrix ./e2e/bench $(patsubst %,./%...,$(filter-out e2e/host/ e2e/testdata/,$(wildcard e2e/*/))) -- $(E2E_FLAGS) ./e2e/host/...
 

@@ -2,7 +2,8 @@
 # Installs what a private cluster needs besides Go: the server
 # binaries of PostgreSQL; with --browser also the Chromium that the end-to-end
 # tests sign in with, with --rig the tools that boot Debian containers, with --storage the
-# S3 tools of the tests of the S3 endpoint and what mounts need, with --edge the proxies of deploy/edge. Prints nothing
+# S3 tools of the tests of the S3 endpoint and what mounts need, with --edge the proxies of deploy/edge, with
+# --observability Prometheus. Prints nothing
 # if they are installed; prints one line and fails if it cannot install them.
 set -euo pipefail
 
@@ -128,6 +129,11 @@ if wants --storage; then
 			exit 1
 		}
 	fi
+fi
+
+if wants --observability && ! command -v prometheus >/dev/null; then
+	need="Prometheus is"
+	fetch prometheus "golang-github-prometheus" prometheus prometheus
 fi
 
 if wants --edge; then

@@ -13115,7 +13115,7 @@ type ClientInterface interface {
 
 	// GetSupportBundle Get support bundle
 	//
-	// The API returns an archive that shows the state of the installation and of this server to somebody who helps: versions,
+	// The API returns an archive that shows the state of the installation and of this server to a person who helps: versions,
 	// configuration by class, policies, health, metrics, plans, jobs, dead letters, running statements, goroutines, heap and
 	// the last lines of the log. Secrets and e-mail addresses are masked. If a secret of this server is found in it after
 	// that, the API returns an error and no archive. `manifest.json` lists the files, the omissions and the number of
@@ -17158,7 +17158,7 @@ func (c *Client) ListStorageFaults(ctx context.Context, params *ListStorageFault
 
 // GetSupportBundle Get support bundle
 //
-// The API returns an archive that shows the state of the installation and of this server to somebody who helps: versions,
+// The API returns an archive that shows the state of the installation and of this server to a person who helps: versions,
 // configuration by class, policies, health, metrics, plans, jobs, dead letters, running statements, goroutines, heap and
 // the last lines of the log. Secrets and e-mail addresses are masked. If a secret of this server is found in it after
 // that, the API returns an error and no archive. `manifest.json` lists the files, the omissions and the number of

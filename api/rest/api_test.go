@@ -240,7 +240,7 @@ func TestStreamOfSeveralProjects(t *testing.T) {
 			req.Header.Set("X-Project-ID", c.named)
 		}
 		w := httptest.NewRecorder()
-		// The events come in one order, and one flush has all stored ones. The number of unread notifications has its own.
+		// The events have one sequence, and one flush has all stored ones. The number of unread notifications has its own.
 		last := "event: " + c.want[strings.LastIndex(c.want, " ")+1:] + "\n"
 		b.handler.ServeHTTP(flushedOnce{w, func() {
 			if strings.Contains(w.Body.String(), last) {

@@ -58,6 +58,7 @@ func NewUp() *cobra.Command {
 	f.StringVar(&cfg.PaymentsListen, "payments-listen", "127.0.0.1:8280", "address of the development payment provider; loopback names only")
 	f.IntVar(&cfg.SimNodes, "sim-nodes", -1, "number of simulated nodes (-1: the nodes of the fleet)")
 	f.StringVar(&agents, "agents", "shared", "shared: all agents in this process; processes: one each")
+	f.BoolVar(&cfg.Observability, "observability", false, "run the Prometheus of this computer, with the alerts and pages with the dashboards")
 	f.BoolVar(&cfg.Headless, "headless", false, "print no screen")
 	f.BoolVar(&cfg.Reset, "reset", false, "begin with an empty data directory")
 	f.StringVar(&cfg.ReadyFile, "ready-file", "", "file for the addresses as JSON, written after the start")

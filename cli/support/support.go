@@ -21,7 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/support"
 )
 
-const long = `Writes an archive that shows the state of the installation to somebody who helps: versions, configuration by
+const long = `Writes an archive that shows the state of the installation to a person who helps: versions, configuration by
 class, policies, health, metrics, plans, jobs, dead letters, running statements and the last lines of the log. Secrets and
 e-mail addresses are masked, and the server makes no archive in which it finds one of its secrets. Nothing is sent
 anywhere. Read the archive before you pass it on: it names nodes, tenants and projects, or pseudonyms of them.

@@ -103,6 +103,9 @@ func (i *installation) screen(ctx context.Context, active int, profilePath strin
 	if i.mail != nil {
 		lines = slices.Insert(lines, slices.IndexFunc(lines, func(l [2]string) bool { return l[0] == "Sign in" }), [2]string{"E-mails", i.mail.url})
 	}
+	if i.prometheus != nil {
+		lines = slices.Insert(lines, slices.IndexFunc(lines, func(l [2]string) bool { return l[0] == "Sign in" }), [2]string{"Overview", i.prometheus.overview()})
+	}
 	first, err := i.firstAdminLink(ctx, firstAdmin)
 	if err != nil {
 		return err
@@ -170,6 +173,9 @@ func (i *installation) writeReady() error {
 	}
 	if i.mail != nil {
 		ready["mail_url"] = i.mail.url
+	}
+	if i.prometheus != nil {
+		ready["prometheus_url"] = i.prometheus.url
 	}
 	text, err := json.MarshalIndent(ready, "", "  ")
 	if err != nil {

@@ -63,6 +63,8 @@ type Config struct {
 	Reset     bool // begin with an empty data directory
 	ReadyFile string
 	Profile   string // name of the client profile to write
+	// Observability starts the Prometheus of this computer.
+	Observability bool
 
 	Out io.Writer
 	Log *slog.Logger
@@ -88,14 +90,15 @@ type installation struct {
 	commit  string
 	profile desired.Environment
 
-	cluster  *pgcluster.Cluster
-	bus      *natsd.Server
-	issuer   *provider // nil where the environment names another
-	payments *payments // nil where the environment has a key, or payments are off
-	mail     *mailbox  // nil where the profile names another mail server
-	server   *server.Server
-	seed     seeded
-	fleet    *fleet
+	cluster    *pgcluster.Cluster
+	bus        *natsd.Server
+	issuer     *provider   // nil where the environment names another
+	payments   *payments   // nil where the environment has a key, or payments are off
+	prometheus *prometheus // nil without --observability
+	mail       *mailbox    // nil where the profile names another mail server
+	server     *server.Server
+	seed       seeded
+	fleet      *fleet
 }
 
 // Run starts an installation and runs it until ctx ends or a part of it fails. The data stays.
@@ -104,6 +107,9 @@ func Run(ctx context.Context, cfg Config) error {
 		if err := reset(cfg.Dir); err != nil {
 			return err
 		}
+	}
+	if err := cfg.checkPrometheus(); err != nil {
+		return err
 	}
 	i := &installation{cfg: cfg}
 	defer i.stop(context.WithoutCancel(ctx))
@@ -175,6 +181,9 @@ func (i *installation) start(ctx context.Context) error {
 		return err
 	}
 	if i.fleet, err = i.startFleet(ctx); err != nil {
+		return err
+	}
+	if err := i.startPrometheus(ctx); err != nil {
 		return err
 	}
 	return i.announce(ctx)
@@ -258,6 +267,9 @@ func (i *installation) stop(ctx context.Context) {
 	}
 	if i.mail != nil {
 		err = errors.Join(err, i.mail.stop(ctx))
+	}
+	if i.prometheus != nil {
+		err = errors.Join(err, i.prometheus.stop(ctx))
 	}
 	if i.bus != nil {
 		i.bus.Stop()

@@ -111,6 +111,7 @@ var criteria = []criterion{
 	{id: "AT-105", sentence: "A plan is approved in the browser with the numbers of gpuaas plan.", tests: []string{"e2e.TestPlanInABrowser"}},
 	{id: "AT-106", sentence: "The server restarts under a live page, and nothing is lost.", tests: []string{"e2e.TestPortalIsLive"}},
 	{id: "AT-107", sentence: "A viewer is offered no action that returns 403.", tests: []string{"web.TestChangesAreGated", "web.TestChangesOfAViewer", "web.TestOperatorsAreOfferedWhatTheyMay"}},
+	{id: "AT-160", sentence: "An outage is found by an alert, and resolved by the commands of its runbook.", tests: []string{"e2e.TestPrometheus"}, waits: "a trace in a collector"},
 	{id: "AT-162", sentence: "A third party verifies a change offline.", tests: []string{"e2e/acceptance.TestAT162", "platform/evidence/bundle.TestEveryChangedByteIsDetected"}},
 	{id: "AT-164", sentence: "A support bundle contains none of 859 planted secrets.", tests: []string{"e2e/acceptance.TestAT164"}},
 }

@@ -105,7 +105,7 @@ var importRules = map[string][]string{
 	},
 	"dev": {
 		"server", "services", "api", "agent", "jobs", "gitops", "product", "reconciler", "platform", "desired", "desired/revision", "desired/validate", "observed", "policies",
-		"cue", "protocol", "migrations", "environments", "web", "docs",
+		"cue", "protocol", "migrations", "environments", "web", "docs", "deploy",
 	},
 
 	// Offline commands use the logic of these packages without a server.

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/support"
 )
 
-// Process is what a bundle shows.
+// Process describes the process of the server.
 type Process struct {
 	Roles   []string
 	Profile any // a bundle has the class of each text
