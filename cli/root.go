@@ -21,6 +21,7 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/cli/people"
 	"github.com/gpuaas/gpuaas/cli/release"
+	"github.com/gpuaas/gpuaas/cli/restore"
 	"github.com/gpuaas/gpuaas/cli/storage"
 	"github.com/gpuaas/gpuaas/cli/support"
 )
@@ -120,7 +121,7 @@ to stdout, everything else to stderr. "gpuaas help exit-codes" lists the exit co
 		change.NewRollback(a), change.NewExport(a), change.NewAdopt(a), change.NewSuspend(a), change.NewResume(a), inspect.NewReconcile(a), change.NewPut(a),
 		change.NewDelete(a), change.NewPolicy(a), local.NewInit(a))
 	in(groupFleet, fleet.NewNode(a, access.NewNodeLogs(a)), fleet.NewCA(a), fleet.NewAgent(a))
-	in(groupServer, local.NewUp(), local.NewServer(), local.NewFirstAdmin(a), local.NewDoctor(a), support.NewSupportBundle(a), backup.NewBackup(a), local.NewDev(a), local.NewTour(a), local.NewConfig(a), release.NewRelease(a), local.NewVersion(a))
+	in(groupServer, local.NewUp(), local.NewServer(), local.NewFirstAdmin(a), local.NewDoctor(a), support.NewSupportBundle(a), backup.NewBackup(a), restore.NewRestore(a), local.NewDev(a), local.NewTour(a), local.NewConfig(a), release.NewRelease(a), local.NewVersion(a))
 	root.SetCompletionCommandGroupID(groupServer)
 	root.SetHelpCommandGroupID(groupServer)
 	root.AddCommand(output.NewExitCodes())

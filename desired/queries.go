@@ -37,6 +37,14 @@ const (
 
 	dropObject = `DELETE FROM desired_objects WHERE kind = $1 AND uid = $2`
 
+	raiseFences = `
+		WITH put AS (
+			UPDATE desired_objects o SET fence = r.fence, resource_version = resource_version + 1, updated_at = now()
+			FROM unnest($1::uuid[], $2::bigint[]) AS r(uid, fence) WHERE o.uid = r.uid AND o.fence < r.fence
+			RETURNING o.kind, o.uid
+		)
+		SELECT count(*), count(mark_due(kind, uid, now(), 'fence raised after a restore')) FROM (SELECT kind, uid FROM put ORDER BY uid) AS sorted`
+
 	raiseEpoch = `
 		WITH put AS (
 			UPDATE desired_objects SET epoch = epoch + 1, resource_version = resource_version + 1, updated_at = now()

@@ -14,6 +14,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 		"updateTombstone":    updateTombstone,
 		"dropObject":         dropObject,
 		"raiseEpoch":         raiseEpoch,
+		"raiseFences":        raiseFences,
 		"selectObject":       selectObject,
 		"selectPolicies":     selectPolicies,
 		"selectAllocations":  selectAllocations,

@@ -52,9 +52,10 @@ func points() []string {
 // node replaces its agent; a task about the node in package agent, because no scenario here queues
 // one; sealing again in platform/identity, because no data key is rotated here; and consumers in
 // platform/event/consume, over a stream without a relay; e-mails and webhooks in package jobs; and
-// terminals in failpoint_terminal_test.go, under open sessions; files in package product/storage; and evidence in package jobs,
-// because several bundles are built at the same time here, and the others die before their commit.
-var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal.", "consume.", "mail.", "webhook.", "job.webhook.", "terminal.", "storage.", "job.evidence."}
+// terminals in failpoint_terminal_test.go, under open sessions; files in package product/storage; evidence in package jobs,
+// because several bundles are built at the same time here, and the others die before their commit; and restores in
+// package product/recovery.
+var elsewhere = []string{"payment.", "job.payment_", "topup.", "agent.update.", "agent.node.", "identity.reseal.", "consume.", "mail.", "webhook.", "job.webhook.", "terminal.", "storage.", "job.evidence.", "recovery."}
 
 // crashes are all points, some of them at later hits and other moments too: a
 // crash in the second record job is not one in the first.

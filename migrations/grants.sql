@@ -78,6 +78,12 @@ BEGIN
 
 		('evidence_bundles',         'ra',   '',    '',     'rawd', '',     ''),
 
+		('restores',                 'r',    'r',   'r',    'r',    'r',    'r'), -- each server reads whether one is confirmed
+		('restore_reports',          '',     'raw', '',     '',     '',     ''),
+		('restore_allocations',      '',     'r',   '',     '',     '',     ''),
+		('restore_expected_nodes',   '',     '',    '',     '',     '',     ''),
+		('restore_differences',      '',     '',    '',     '',     '',     ''),
+
 		('audit_logs',               'ra',   'a',   'ra',   'ra',   '',     'a'), -- append-only
 		('audit_seals',              '',     '',    '',     'ra',   '',     ''), -- append-only
 		('audit_exports',            '',     '',    '',     'ra',   '',     ''), -- append-only

@@ -219,6 +219,7 @@ var causes = map[string]func(*alarmed){
 		a.database.Clock = clock.At(func() time.Time { return time.Now().Add(time.Hour) })
 	},
 	"GPUaaSNatsDisconnected": func(a *alarmed) { a.bus.nats = &nats.Conn{} },
+	"GPUaaSRestoreUnconfirmed": sqlCause(`INSERT INTO restores (id, restored_to, by) VALUES (gen_random_uuid(), now() - interval '1 hour', 'x')`),
 	"GPUaaSSecretOpenFailed": func(a *alarmed) {
 		at := envelope.Place{Table: "sessions", Column: "provider_token", Row: "1"}
 		sealed := a.keys.Fields.Seal([]byte("x"), at)
@@ -457,7 +458,11 @@ func documented(t *testing.T) map[string]string {
 // reports one expired session, and its source has no files.
 func startAlarmed(t *testing.T) *alarmed {
 	t.Helper()
-	address := pgtest.URL(t)
+	return startAlarmedOn(t, pgtest.URL(t))
+}
+
+func startAlarmedOn(t *testing.T, address string) *alarmed {
+	t.Helper()
 	db, err := pg.Open(context.WithoutCancel(t.Context()), address, "test", 4)
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func (s *Server) serveAPI(ctx context.Context) error {
 			return middleware.LimitOf(class, policy(c))
 		},
 		SharedLimits: ratelimit.Limits{DB: a.DB},
-		Ready:        s.pools[RoleAPI].Ping, Checks: s.checks(), RiverUI: river, Support: s.describe, Log: s.cfg.Log, Clock: s.cfg.Clock,
+		Ready:        s.pools[RoleAPI].Ping, Restore: s.gate, Checks: s.checks(), RiverUI: readOnly(s.gate, river), Support: s.describe, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}
 	config.Terminals, config.Logs = s.terminals, &logs.Remote{Running: a.Terminals.Running, Clock: s.cfg.Clock}
 	if s.logs != nil {

@@ -10,7 +10,7 @@ import (
 
 // checks lists the health checks of healthz, each after the checks that it depends on.
 func (s *Server) checks() []rest.Check {
-	checks := []rest.Check{{Name: "postgres", Check: s.askPostgres}, {Name: "nats", Check: s.askNATS}, {Name: "fleet", Check: s.askFleet}, {Name: "storage", Check: s.askStorage}}
+	checks := []rest.Check{{Name: "postgres", Check: s.askPostgres}, {Name: "nats", Check: s.askNATS}, {Name: "fleet", Check: s.askFleet}, {Name: "storage", Check: s.askStorage}, {Name: "restore", Check: s.askRestore}}
 	if s.relay != nil {
 		checks = append(checks, rest.Check{Name: "outbox", Check: s.askOutbox})
 	}

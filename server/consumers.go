@@ -19,6 +19,6 @@ func (s *Server) startConsumers(ctx context.Context) error {
 		DB: db, JS: js, Hints: s.hints, Environment: s.cfg.Environment, Consumers: all, Metrics: consume.NewMetrics(db, all), Log: s.cfg.Log,
 	}
 	s.metrics.MustRegister(runner.Metrics)
-	s.group.Go(func() error { return runner.Run(ctx) })
+	s.unlessRestored(ctx, runner.Run)
 	return nil
 }

@@ -46,7 +46,7 @@ func (s *Server) intake(leases *observed.Leases, every *periods) *nodeapi.Intake
 	n := s.services[RoleNode]
 	return &nodeapi.Intake{
 		DB: n.DB, Tasks: s.tasks[RoleNode], Observed: &observed.Store{DB: n.DB, Leases: leases, Telemetry: &observed.Telemetry{DB: n.DB, Clock: s.cfg.Clock}},
-		Inventory: n.NodeHealth, Certificates: n.Certificates, Hints: s.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, Metrics: s.reportMetrics,
+		Inventory: n.NodeHealth, Certificates: n.Certificates, Hints: s.hints, Clock: s.cfg.Clock, Log: s.cfg.Log, Metrics: s.reportMetrics, Restore: s.gate,
 		StaleAfter: func(node ids.Node) time.Duration { return staleAfter(every.view(node)) },
 	}
 }

@@ -108,7 +108,7 @@ func policyReaders(c *policies.Client) map[string]func() any {
 			v := notification.PolicyFrom(c)(caller.Tenant, ids.Project{}, caller.User)
 			return []any{v.Bool(policies.NotificationLowBalanceEnabled), v.Bool(policies.NotificationBalanceDepletedEnabled), v.Bool(policies.NotificationProvisioningEnabled), v.Bool(policies.NotificationEmailEnabled)}
 		},
-		"api/rest/middleware.NoticeFrom":                 func() any { return middleware.NoticeFrom(c)() },
+		"api/rest/middleware.NoticeFrom":                 func() any { return middleware.NoticeFrom(c, func() string { return "" })() },
 		"platform/notification/webhook.MaxEndpointsFrom": func() any { return webhook.MaxEndpointsFrom(c)(caller.Tenant) },
 		"platform/billing.terms": func() any {
 			v := billing.PolicyFrom(c)(caller.Tenant, ids.Project{})

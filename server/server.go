@@ -11,10 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/riverqueue/river"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gpuaas/gpuaas/api/terminal"
@@ -187,6 +185,7 @@ func (s *Server) run(ctx context.Context) error {
 	s.group = group
 	group.Go(func() error { return s.policies.Run(ctx) })
 	group.Go(func() error { return s.watchKeys(ctx) })
+	group.Go(func() error { return s.gate.Watch(ctx) })
 	group.Go(func() error { s.publishOwn(ctx); return nil })
 	if s.storage != nil {
 		group.Go(func() error { s.storage.Run(ctx); return nil })
@@ -213,13 +212,10 @@ func (s *Server) run(ctx context.Context) error {
 		}
 		s.relay = &event.Relay{DB: s.pool(RoleRelay), JS: js, Hints: s.hints, Environment: s.cfg.Environment, Retention: event.RetentionFrom(s.policies), Log: s.cfg.Log, Clock: s.cfg.Clock}
 		s.metrics.MustRegister(event.Metrics{Relay: s.relay})
-		group.Go(func() error { return s.relay.Run(ctx) })
+		s.unlessRestored(ctx, s.relay.Run)
 	}
 	if s.cfg.hasRole(RoleWork) {
-		if err := s.jobs.Start(ctx); err != nil {
-			return fmt.Errorf("starting the workers: %w", err)
-		}
-		group.Go(func() error { return s.followPeriods(ctx) })
+		s.unlessRestored(ctx, s.work)
 		if err := s.startConsumers(ctx); err != nil {
 			return err
 		}
@@ -245,7 +241,7 @@ func (s *Server) startLoop(ctx context.Context) {
 		DB: s.pools[RoleReconcile], Jobs: s.jobs, Desired: r.Desired.Store, Hints: s.hints, Limits: reconciler.LimitsFrom(s.policies),
 		Naming: s.cfg.naming(), Metrics: s.drift, Log: s.cfg.Log,
 	}
-	s.group.Go(func() error { return loop.Run(ctx) })
+	s.unlessRestored(ctx, loop.Run)
 	if s.cfg.Source == nil {
 		return
 	}
@@ -257,7 +253,7 @@ func (s *Server) startLoop(ctx context.Context) {
 	}
 	r.Desired.Record = s.sync.Record
 	s.metrics.MustRegister(s.sync.Metrics)
-	s.group.Go(func() error { return s.sync.Run(ctx) })
+	s.unlessRestored(ctx, s.sync.Run)
 }
 
 // forwardHints sends hints to other processes and receives theirs. Both ways may lose some.
@@ -293,24 +289,12 @@ func (s *Server) Stop(ctx context.Context) error {
 	defer cancel()
 	s.stop()
 	err := s.group.Wait()
-	if s.cfg.hasRole(RoleWork) {
-		if stopErr := stopJobs(ctx, s.jobs); err == nil {
-			err = stopErr
-		}
-	}
 	s.nats.Close()
 	closeAll(s.pools)
 	if lost := s.endTraces(ctx); lost != nil {
 		s.cfg.Log.WarnContext(ctx, "last traces not sent", "component", "server", "err", lost)
 	}
 	return err
-}
-
-func stopJobs(ctx context.Context, c *river.Client[pgx.Tx]) error {
-	if err := c.StopAndCancel(ctx); err != nil {
-		return fmt.Errorf("stopping the workers: %w", err)
-	}
-	return nil
 }
 
 // URL returns the address of the API.
@@ -375,4 +359,9 @@ func (s *Server) publicURL() string {
 func (s *Server) Services(r Role) *services.Services { return s.services[r] }
 
 // Sync applies the present tree of the configured source and returns its revision.
-func (s *Server) Sync(ctx context.Context) (revision.Revision, error) { return s.sync.Sync(ctx) }
+func (s *Server) Sync(ctx context.Context) (revision.Revision, error) {
+	if err := s.gate.Err(); err != nil {
+		return revision.Revision{}, err
+	}
+	return s.sync.Sync(ctx)
+}

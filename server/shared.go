@@ -24,6 +24,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/identity/oidc"
 	"github.com/gpuaas/gpuaas/platform/payment"
 	"github.com/gpuaas/gpuaas/platform/payment/stripe"
+	"github.com/gpuaas/gpuaas/platform/restore"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/platform/secret/keystore"
 	"github.com/gpuaas/gpuaas/policies"
@@ -54,6 +55,7 @@ type shared struct {
 	tasks    map[Role]*nodetask.Store
 	hints    *hint.Bus
 	policies *policies.Client
+	gate     *restore.Gate // closed while a restore of the database is not confirmed
 
 	drift          *reconciler.Metrics
 	taskMetrics    *nodetask.Metrics
@@ -171,7 +173,13 @@ func build(ctx context.Context, c Config, blobs blob.Store, pools map[Role]*pgxp
 	if err := s.openKeys(ctx, c); err != nil {
 		return nil, err
 	}
+	if err := s.openGate(ctx, c); err != nil {
+		return nil, err
+	}
 	s.auth = newAuth(c, s.keys)
+	if s.auth.tokens != nil {
+		s.auth.tokens.NotBefore = s.gate.BeganAt
+	}
 	provider, err := c.Payments.provider()
 	if err != nil {
 		return nil, err
@@ -258,7 +266,7 @@ func (s *shared) addQueues(c Config) (err error) {
 
 // collectors returns the metrics of all roles that run here.
 func (s *shared) collectors() []prometheus.Collector {
-	all := []prometheus.Collector{s.failures, s.paymentMetrics, s.drift, s.taskMetrics, s.reportMetrics, poolMetrics(s.pools)}
+	all := []prometheus.Collector{s.failures, s.paymentMetrics, s.drift, s.taskMetrics, s.reportMetrics, poolMetrics(s.pools), s.gate.Metric()}
 	if loop := s.services[RoleReconcile]; loop != nil {
 		all = append(all, services.LoopMetrics{Services: loop})
 	}

@@ -69,7 +69,7 @@ func (s *Server) serveStorage(ctx context.Context, api *rest.Server) {
 		Region: cmp.Or(s.cfg.Profile.Region, s3.AnyRegion), Domain: s.cfg.StorageDomain, Log: s.cfg.Log, Clock: s.cfg.Clock,
 	}}
 	front := middleware.Front{Proxies: s.cfg.Front.Proxies}
-	server := middleware.NewHTTPServer(front.Handler(endpoint), s.cfg.Log)
+	server := middleware.NewHTTPServer(front.Handler(readOnly(s.gate, endpoint)), s.cfg.Log)
 	s.group.Go(func() error { return serveHTTP(ctx, server, s.storageListener, func() {}) })
 }
 

@@ -2,10 +2,12 @@ package nodeapi
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pki"
 	"github.com/gpuaas/gpuaas/platform/secret"
@@ -101,9 +103,19 @@ func (i *Intake) Renew(ctx context.Context, node ids.Node, serial string, issue 
 	return grant, err
 }
 
-// Check rejects a certificate that is not in force.
+// Check rejects a certificate that is not in force. A restored database has lost renewals: until an operator confirms the restore,
+// a certificate of a known node that TLS has verified is recorded.
 func (i *Intake) Check(ctx context.Context, node ids.Node, serial string) error {
-	return i.Certificates.Check(ctx, node, serial, i.Clock.Now())
+	err := i.Certificates.Check(ctx, node, serial, i.Clock.Now())
+	if errs.CodeOf(err) != errs.CertificateRevoked || !i.Restore.Closed() {
+		return err
+	}
+	adopted, failed := i.Certificates.Adopt(ctx, node, serial, i.Clock.Now())
+	if failed != nil || !adopted {
+		return errors.Join(failed, err)
+	}
+	i.log().WarnContext(ctx, "a node presents a certificate that the restored database does not know", "component", "nodeapi", "node_id", node, "serial", serial)
+	return nil
 }
 
 // Find describes a certificate in force.

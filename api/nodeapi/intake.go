@@ -15,6 +15,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/observed"
+	"github.com/gpuaas/gpuaas/platform/restore"
 	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/product/nodehealth"
@@ -34,6 +35,8 @@ type Intake struct {
 	Clock        clock.Clock
 	Log          *slog.Logger
 	Metrics      *Metrics
+	// Restore is closed while a restore of the database is not confirmed: nodes then get no tasks. Nil is open.
+	Restore *restore.Gate
 	// StaleAfter is the time until a report is stale: the report period times
 	// node.stale_after_reports.
 	StaleAfter func(ids.Node) time.Duration
@@ -41,6 +44,9 @@ type Intake struct {
 
 // Next returns the oldest waiting task of each node that has one.
 func (i *Intake) Next(ctx context.Context, nodes ...ids.Node) (map[ids.Node]protocol.Signed, error) {
+	if i.Restore.Closed() {
+		return map[ids.Node]protocol.Signed{}, nil
+	}
 	return i.Tasks.Next(ctx, nodes...)
 }
 
@@ -71,6 +77,9 @@ func (i *Intake) Finish(ctx context.Context, node ids.Node, r protocol.Result) e
 // it. Most reports contain no changes and need no transaction.
 func (i *Intake) Report(ctx context.Context, node ids.Node, r protocol.Report) error {
 	if err := i.checkLimits(r); err != nil {
+		return err
+	}
+	if err := i.Restore.Record(ctx, node, r); err != nil {
 		return err
 	}
 	if taken, err := i.Observed.Leases.Again(ctx, node, r); err != nil || taken {

@@ -54,7 +54,11 @@ func (i *Intake) ownAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r
 	if err != nil {
 		return err
 	}
-	if err := i.checkCount(p, r.Allocations); err != nil {
+	unknown, err := i.Restore.Unknown(ctx, tx, node, of)
+	if err != nil {
+		return err
+	}
+	if err := i.checkCount(p, unknown, r.Allocations); err != nil {
 		return err
 	}
 	own := slices.DeleteFunc(slices.Clone(r.Allocations), func(a protocol.AllocationReport) bool {
@@ -70,10 +74,17 @@ func (i *Intake) ownAllocations(ctx context.Context, tx pgx.Tx, node ids.Node, r
 }
 
 // checkCount rejects a report with more allocations than the node has slots. Allocations that ended on
-// this node do not count: the node reports their proofs for days, and their remains if there are any.
-func (i *Intake) checkCount(p slots.Placed, reported []protocol.AllocationReport) error {
+// this node do not count: the node reports their proofs for days, and their remains if there are any. Neither do those that a
+// restored database does not know, and unknown lists them after its confirmation.
+func (i *Intake) checkCount(p slots.Placed, unknown []uuid.UUID, reported []protocol.AllocationReport) error {
+	if i.Restore.Closed() {
+		return nil
+	}
 	present := 0
 	for _, a := range reported {
+		if slices.Contains(unknown, a.Allocation.UUID) {
+			continue
+		}
 		_, ever := p.Ever[a.Allocation.UUID]
 		_, now := p.Now[a.Allocation.UUID]
 		if now || !ever {

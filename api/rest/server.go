@@ -31,6 +31,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/telemetry"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/restore"
 	"github.com/gpuaas/gpuaas/policies"
 	"github.com/gpuaas/gpuaas/product/fleet"
 	"github.com/gpuaas/gpuaas/services"
@@ -62,6 +63,8 @@ type Config struct {
 
 	// Ready queries PostgreSQL.
 	Ready func(context.Context) error
+	// Restore is closed while a restore of the database is not confirmed; nil is open.
+	Restore *restore.Gate
 	// Checks are the entries of getHealthz and getHealthDetails, in this sequence.
 	Checks []Check
 	// Limits returns the rate limit of a class for a caller; nil means DefaultLimits.
@@ -112,7 +115,7 @@ func NewWith(c *Contract, cfg Config, wrap func(oapi.StrictServerInterface) oapi
 	}
 	if s.chain, err = middleware.New(middleware.Config{
 		Problems: response.Problems{Log: cfg.Log}, Identity: cfg.Services.Identity, SignIn: cfg.Services.SignIn, Keys: cfg.Services.Keys, Front: cfg.Front, Limits: cfg.Limits, SharedLimits: cfg.SharedLimits,
-		Roles: func() policies.RoleTable { return cfg.Services.Policies.Latest().Roles }, Notice: middleware.NoticeFrom(cfg.Services.Policies), Clock: cfg.Clock, Accounts: middleware.Accounts{Keys: cfg.CursorKeys},
+		Roles: func() policies.RoleTable { return cfg.Services.Policies.Latest().Roles }, Notice: middleware.NoticeFrom(cfg.Services.Policies, cfg.Restore.Message), MayWrite: cfg.Restore.Err, Clock: cfg.Clock, Accounts: middleware.Accounts{Keys: cfg.CursorKeys},
 	}, c.Document); err != nil {
 		return nil, err
 	}

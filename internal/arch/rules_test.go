@@ -56,7 +56,9 @@ var importRules = map[string][]string{
 	"platform/notification/webhook": {"policies"},
 	// The sets of keys that nodes trust.
 	"platform/secret": {"policies", "protocol"},
-	"product":         {"platform", "policies", "desired", "protocol"}, // and lower layers
+	// The reports of nodes are stored until they are compared with the restored database.
+	"platform/restore": {"policies", "protocol"},
+	"product":          {"platform", "policies", "desired", "protocol"}, // and lower layers
 
 	"services": {"gitops", "reconciler", "product", "platform", "policies", "desired", "desired/revision", "desired/validate", "observed"},
 
@@ -93,7 +95,7 @@ var importRules = map[string][]string{
 	"api/terminal/replay": {},
 	// desired: the hint that notifies the loop. platform/secret: the validity of a node's
 	// certificate, checked at every call.
-	"api/nodeapi": {"protocol", "jobs/nodetask", "observed", "product/slots", "product/fleet", "product/nodehealth", "product/agentrelease", "desired", "platform/secret"},
+	"api/nodeapi": {"protocol", "jobs/nodetask", "observed", "product/slots", "product/fleet", "product/nodehealth", "product/agentrelease", "desired", "platform/secret", "platform/restore"},
 
 	// A hint notifies the poll of the node; the validity of certificates of nodes is checked for open streams.
 	"api/terminal/relay": {"product/terminal", "jobs/nodetask", "platform/secret", "protocol"},
@@ -112,6 +114,8 @@ var importRules = map[string][]string{
 	"cli": {
 		"cli", "api/oapi", "desired", "desired/revision", "desired/validate", "gitops", "platform", "product", "policies", "cue", "environments", "deploy", "docs",
 	},
+	// The schema of a restored database may be older than the command.
+	"cli/restore": {"cli", "migrations", "platform", "product", "desired"},
 	"cli/local": {
 		"cli", "api/oapi", "server", "dev", "agent", "desired", "desired/revision", "desired/validate", "gitops", "platform", "product", "policies", "cue",
 		"environments", "deploy", "docs",
@@ -130,8 +134,8 @@ var notImported = []string{"cmd", "e2e", "scripts"}
 // layers lists the packages of a group, lowest first. A package imports only lower layers. The
 // sequence is total on purpose: if two packages need each other, one of them should queue a job.
 var layers = map[string][]string{
-	"platform": {"audit", "event", "identity", "secret", "catalog", "ledger", "payment", "metering", "billing", "notification", "evidence", "support", "backup"},
-	"product":  {"slots", "fleet", "nodehealth", "agentrelease", "storage", "allocation", "removal", "app", "terminal"},
+	"platform": {"audit", "event", "identity", "secret", "catalog", "ledger", "payment", "metering", "billing", "notification", "evidence", "support", "backup", "restore"},
+	"product":  {"slots", "fleet", "nodehealth", "agentrelease", "storage", "allocation", "recovery", "removal", "app", "terminal"},
 }
 
 // libraryRules restrict a library to the folders that may import it, in test files too.

@@ -18,6 +18,8 @@ var Points = []string{
 	"identity.change.after_commit",
 	"identity.reseal.before_commit",
 	"identity.reseal.after_commit",
+	"recovery.confirm.before_commit",
+	"recovery.confirm.after_commit",
 	"change.apply.before_commit",
 	"change.apply.after_commit",
 	"allocation.request.before_commit",

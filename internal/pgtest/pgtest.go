@@ -91,6 +91,13 @@ func Clone(t testing.TB) *pgxpool.Pool {
 	return open(t, cluster(t), template)
 }
 
+// Copy opens a copy of a test's database as it is now: a backup of this moment. The connections of the pool are closed for it.
+func Copy(t testing.TB, of *pgxpool.Pool) *pgxpool.Pool {
+	t.Helper()
+	of.Reset()
+	return open(t, cluster(t), of.Config().ConnConfig.Database)
+}
+
 func open(t testing.TB, in *instance, from string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pg.Open(context.WithoutCancel(t.Context()), databaseOf(t, in, from), "test", poolSize)

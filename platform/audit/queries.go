@@ -27,6 +27,8 @@ const (
 	newestFirst = ` ORDER BY at DESC, id DESC LIMIT $%d`
 )
 
+const selectNewest = `SELECT coalesce((SELECT at FROM audit_logs ORDER BY at DESC LIMIT 1), '-infinity')`
+
 // Statements of sealing.
 const (
 	lockSeals = `SELECT pg_advisory_xact_lock(hashtextextended('audit.seal', 0))`

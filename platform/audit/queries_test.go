@@ -14,7 +14,7 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	statements := map[string]string{
-		"insertEntry": insertEntry, "lockSeals": lockSeals, "selectSealedTo": selectSealedTo, "selectStretch": selectStretch,
+		"insertEntry": insertEntry, "selectNewest": selectNewest, "lockSeals": lockSeals, "selectSealedTo": selectSealedTo, "selectStretch": selectStretch,
 		"selectRows": selectRows, "selectHeads": selectHeads, "selectHead": selectHead, "insertSeals": insertSeals, "selectSeals": selectSeals,
 		"selectUnsealed": selectUnsealed, "selectMonths": selectMonths, "selectMonth": selectMonth, "insertExport": insertExport,
 		"selectExports": selectExports, "selectDropped": selectDropped,

@@ -20,6 +20,11 @@ const (
 		SELECT serial, node_id FROM certificates AS opened WHERE serial = ANY($1) AND status <> 'revoked'
 			AND EXISTS (SELECT FROM certificates WHERE node_id = opened.node_id AND ` + isValid + `)`
 	selectCertificates = `SELECT serial, node_id, trust, issuer, enrolment, used_at IS NOT NULL FROM certificates WHERE ` + isValid
+	// Not of a retired node, and not if the database knows that the serial ended.
+	adoptCertificate = `
+		INSERT INTO certificates (serial, node_id, status, not_after, reason, enrolment)
+		SELECT $1, $2, 'active', $3, 'presented after a restore', max(enrolment) FROM certificates WHERE node_id = $2 HAVING count(*) > 0
+		ON CONFLICT DO NOTHING`
 	useCertificate     = `UPDATE certificates SET used_at = now() WHERE serial = $1 AND used_at IS NULL`
 	revokeCertificates = `
 		UPDATE certificates SET status = 'revoked', revoked_at = now(), reason = $2

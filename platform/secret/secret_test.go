@@ -16,7 +16,7 @@ import (
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"certificates"}, map[string]string{
-		"insertCertificate": insertCertificate, "useCertificate": useCertificate, "selectCertificates": selectCertificates, "selectInForce": selectInForce, "selectUnrevoked": selectUnrevoked, "revokeCertificates": revokeCertificates,
+		"insertCertificate": insertCertificate, "adoptCertificate": adoptCertificate, "useCertificate": useCertificate, "selectCertificates": selectCertificates, "selectInForce": selectInForce, "selectUnrevoked": selectUnrevoked, "revokeCertificates": revokeCertificates,
 		"lockCertificates": lockCertificates, "selectStands": selectStands, "selectCertificatesOf": selectCertificatesOf, "selectNewest": selectNewest, "selectExpiry": selectExpiry,
 	})
 }

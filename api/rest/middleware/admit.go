@@ -33,7 +33,7 @@ func (s *Chain) Admit(c *gin.Context) {
 	}
 	defer leave(r)
 	for _, step := range [...]func(*gin.Context, *request.Call) error{
-		s.authenticate, s.limitRate, s.authorise, s.confine, s.takeTurn, s.validate, s.takeKey,
+		s.authenticate, s.limitRate, s.authorise, s.rejectWrites, s.confine, s.takeTurn, s.validate, s.takeKey,
 	} {
 		if err := step(c, r); err != nil {
 			if !s.repeatedUnseen(c, r, err) {

@@ -46,7 +46,9 @@ type Config struct {
 	Roles func() policies.RoleTable
 	// Notice returns the value of the header with platform.notice; nil: none.
 	Notice func() []string
-	Clock  clock.Clock
+	// MayWrite returns why no operation may change anything at present; nil: each may.
+	MayWrite func() error
+	Clock    clock.Clock
 	// Accounts maps accounts to buckets.
 	Accounts Accounts
 }

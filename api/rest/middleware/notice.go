@@ -31,14 +31,18 @@ func encode(text string) string {
 	return string(short) + end
 }
 
-// NoticeFrom returns the function for Config.Notice. It encodes the message once for each revision of the policies.
-func NoticeFrom(c *policies.Client) func() []string {
+// NoticeFrom returns the function for Config.Notice. It encodes the message once for each revision of the policies. A message of
+// urgent replaces it.
+func NoticeFrom(c *policies.Client, urgent func() string) func() []string {
 	type encoded struct {
 		revision int64
 		values   []string
 	}
 	var last atomic.Pointer[encoded]
 	return func() []string {
+		if text := urgent(); text != "" {
+			return []string{encode(text)}
+		}
 		now := c.Latest()
 		if l := last.Load(); l != nil && l.revision == now.Revision {
 			return l.values

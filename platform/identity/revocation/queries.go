@@ -2,7 +2,8 @@ package revocation
 
 // A key or credential ends with what it has created.
 const (
-	endAPIKeys = `
+	endSessionsBefore = `UPDATE sessions SET ended_at = now() WHERE ended_at IS NULL AND created_at <= $1`
+	endAPIKeys        = `
 		WITH RECURSIVE ended AS (
 			SELECT id FROM api_keys WHERE user_id = $1 AND ($2::uuid IS NULL OR id = $2) AND revoked_at IS NULL
 			UNION SELECT k.id FROM api_keys k JOIN ended e ON k.made_by = e.id

@@ -8,7 +8,7 @@ import (
 
 func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
-	pgtest.Prepare(t, []string{"api_keys", "service_account_credentials", "ssh_keys"}, map[string]string{
-		"endAPIKeys": endAPIKeys, "deleteMadeSSHKeys": deleteMadeSSHKeys,
+	pgtest.Prepare(t, []string{"api_keys", "service_account_credentials", "ssh_keys", "sessions"}, map[string]string{
+		"endSessionsBefore": endSessionsBefore, "endAPIKeys": endAPIKeys, "deleteMadeSSHKeys": deleteMadeSSHKeys,
 	})
 }

@@ -4,6 +4,7 @@ package revocation
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -42,3 +43,6 @@ func (e *Ended) Follow(ctx context.Context, tx pgx.Tx, rekey func(context.Contex
 	}
 	return nil
 }
+
+// QueueSessionsBefore ends the sessions of all users that began at a time or before.
+func QueueSessionsBefore(b *pgx.Batch, at time.Time) { b.Queue(endSessionsBefore, at) }

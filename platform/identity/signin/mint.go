@@ -37,6 +37,9 @@ type Tokens struct {
 	Issuer, Audience string
 	Keys             Signer
 	Clock            clock.Clock
+	// NotBefore returns the time before which no accepted token was issued: the last restore of the database, which has lost
+	// the ends of tokens. Nil means none.
+	NotBefore func() time.Time
 }
 
 // Claims are the claims of a service account token.
@@ -143,6 +146,12 @@ func (t *Tokens) Verify(raw string) (Claims, error) {
 	until, err := parsed.Access(jwt.Rules{Issuer: t.Issuer, Audience: t.Audience, Now: t.Clock.Now()})
 	if err != nil {
 		return Claims{}, err
+	}
+	if t.NotBefore != nil {
+		issued, err := parsed.Claims.Time("iat")
+		if err != nil || issued.Before(t.NotBefore().Truncate(time.Second)) {
+			return Claims{}, jwt.Reject("it was issued before the database was restored")
+		}
 	}
 	return claimsOf(parsed, until)
 }

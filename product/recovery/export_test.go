@@ -1,0 +1,3 @@
+package recovery
+
+const DeleteLoopJobs = deleteLoopJobs
