@@ -198,6 +198,8 @@ END $$;
 GRANT UPDATE (end_s, closed_by, closed_observation) ON usage_records TO gpuaas_api;
 -- An inspection ends the claim on a slot.
 GRANT UPDATE (period) ON slot_claims TO gpuaas_api;
+-- What the payment provider and the streams of events contain is stored until an operator confirms a restore.
+GRANT UPDATE (report) ON restores TO gpuaas_work, gpuaas_relay;
 -- A hold locks the row of its node, so that no slot is added to the node meanwhile.
 GRANT UPDATE (version) ON nodes TO gpuaas_api;
 -- Operators see the progress of a task, but not its body, which contains keys.

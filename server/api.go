@@ -67,8 +67,8 @@ func (s *Server) serveAPI(ctx context.Context) error {
 	})
 	s.group.Go(func() error { return api.ShareLimits(ctx) })
 	s.serveStorage(ctx, api)
-	s.group.Go(func() error { return s.resealFields(ctx) })
-	s.group.Go(func() error { return s.revokeEnded(ctx) })
+	s.unlessRestored(ctx, s.resealFields)
+	s.unlessRestored(ctx, s.revokeEnded)
 	return nil
 }
 

@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/gpuaas/gpuaas/api/rest"
+	"github.com/gpuaas/gpuaas/platform/payment/gap"
 	"github.com/gpuaas/gpuaas/platform/restore"
+	"github.com/gpuaas/gpuaas/product/recovery"
 )
 
 // openGate reads whether a restore of the database waits for a confirmation.
@@ -29,6 +32,33 @@ func (s *shared) openGate(ctx context.Context, c Config) error {
 func (s *Server) unlessRestored(ctx context.Context, run func(context.Context) error) {
 	s.group.Go(func() error { return s.gate.While(ctx, run) })
 }
+
+// Restored reports whether a restore of the database waits for a confirmation.
+func (s *Server) Restored() bool { return s.gate.Closed() }
+
+// survey queries the foreign systems of the roles that run here while a restore is not confirmed.
+func (s *Server) survey(ctx context.Context) {
+	if s.relay != nil {
+		s.group.Go(func() error {
+			return s.gate.Survey(ctx, s.pool(RoleRelay), recovery.PartStreams, func(ctx context.Context, _ restore.Restore) (any, error) {
+				ahead, err := s.relay.Ahead(ctx)
+				return recovery.Streams{Ahead: ahead}, err
+			})
+		})
+	}
+	work := s.services[RoleWork]
+	if work == nil || work.Payments.Provider == nil {
+		return
+	}
+	s.group.Go(func() error {
+		return s.gate.Survey(ctx, s.pool(RoleWork), recovery.PartPayments, func(ctx context.Context, r restore.Restore) (any, error) {
+			return gap.Read(ctx, s.pool(RoleWork), work.Payments.Provider, r.RestoredTo.Add(-overlap), s.cfg.Clock.Now())
+		})
+	})
+}
+
+// overlap is more than the clocks of the database and of the provider differ. Payments that the database knows are not listed.
+const overlap = time.Hour
 
 // work runs the workers until ctx ends.
 func (s *Server) work(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,9 @@ func TestINV63ARestoredDatabaseIsReadOnlyUntilItIsConfirmed(t *testing.T) {
 	if err := in.Restore.Record(t.Context(), a.node, protocol.Report{Complete: true, Allocations: []protocol.AllocationReport{{Allocation: lost, Phase: protocol.Ready, Fence: 3}}}); err != nil {
 		t.Error(err)
 	}
+	r.until("the provider and the streams are queried", func() bool {
+		return r.count(`SELECT count(*) FROM restores WHERE report->'payments'->>'count' = '0' AND jsonb_array_length(report->'streams'->'ahead') = 0`) == 1
+	})
 	if n := r.count(`SELECT count(*) FROM river.river_leader`) + r.count(`SELECT count(*) FROM outbox_position`) + r.count(`SELECT count(*) FROM event_consumers`); n != 0 {
 		t.Error("a worker, the relay or a consumer runs")
 	}
@@ -81,6 +85,38 @@ func TestINV63ARestoredDatabaseIsReadOnlyUntilItIsConfirmed(t *testing.T) {
 	}
 	if status, _, body := r.createKey(); status != http.StatusCreated {
 		t.Errorf("a change after the confirmation: %d %s", status, body)
+	}
+}
+
+// INV-63: the S3 endpoint and the pages of the jobs serve reads only.
+func TestINV63AHandlerIsReadOnlyWhileTheGateIsClosed(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Clone(t)
+	gate := &restore.Gate{DB: db}
+	served := readOnly(gate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	status := func(method string) int {
+		w := httptest.NewRecorder()
+		served.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "/", http.NoBody))
+		return w.Code
+	}
+	for _, closed := range []bool{false, true} {
+		if closed {
+			if _, err := db.Exec(t.Context(), `INSERT INTO restores (id, restored_to, by) VALUES (gen_random_uuid(), now(), 'ada')`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := gate.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for method, write := range map[string]bool{http.MethodGet: false, http.MethodHead: false, http.MethodPut: true, http.MethodPost: true, http.MethodDelete: true} {
+			want := http.StatusNoContent
+			if closed && write {
+				want = http.StatusServiceUnavailable
+			}
+			if got := status(method); got != want {
+				t.Errorf("%s, closed %t: %d", method, closed, got)
+			}
+		}
 	}
 }
 

@@ -220,6 +220,7 @@ func (s *Server) run(ctx context.Context) error {
 			return err
 		}
 	}
+	s.survey(ctx)
 	if s.cfg.hasRole(RoleNode) {
 		group.Go(func() error { return s.serveNodes(ctx) })
 	}

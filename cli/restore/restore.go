@@ -40,10 +40,14 @@ func newBegin(a *output.Console) *cobra.Command {
 		Long: `Marks a database that was restored to an earlier time, from a snapshot of a provider or a dump.
 Stop all servers before the restore, and run this command before the first of them starts.
 Servers then change nothing, and receive reports of nodes, until gpuaas restore confirm. All
-sessions end. The command also updates the schema.` + ownerText,
+sessions end. The command also updates the schema. It needs DATABASE_URL, with the login of the
+owner of the database.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if at == "" {
 				return output.UsageError("set --at to the time that the database was restored to")
+			}
+			if a.Env("DATABASE_URL") == "" {
+				return output.UsageError("set DATABASE_URL: the database of gpuaas up runs only with its server, which must be stopped")
 			}
 			point, err := a.ParseTime("--at", at)
 			if err != nil {
@@ -72,7 +76,7 @@ func begin(ctx context.Context, a *output.Console, p restore.Point) error {
 	}
 	a.Notify("%s The database is marked as restored to %s. All sessions have ended.", output.SymbolGood, output.FormatTime(r.RestoredTo))
 	a.Notify("Next: start the servers. When the nodes have reported: gpuaas restore status")
-	return show(a, recovery.State{InProgress: &r, Nodes: []restore.Node{}, Differences: []restore.Difference{}})
+	return show(a, recovery.State{InProgress: &r, Nodes: []restore.Node{}, Differences: []restore.Difference{}}, recovery.Survey{})
 }
 
 func newStatus(a *output.Console) *cobra.Command {
@@ -89,22 +93,22 @@ func newStatus(a *output.Console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			explain(a, st)
-			return show(a, st)
+			return display(a, st)
 		},
 	}
 }
 
-func explain(a *output.Console, st recovery.State) {
+func explain(a *output.Console, st recovery.State, foreign recovery.Survey) {
 	switch {
 	case st.InProgress != nil:
 		silent := st.Silent()
 		a.Notify("The database was restored to %s and is not confirmed. The servers change nothing.", output.FormatTime(st.InProgress.RestoredTo))
 		a.Notify("%d of %s have reported; %s.", len(st.Nodes)-len(silent), output.CountOf(len(st.Nodes), "node"), output.CountOf(len(st.Differences), "difference"))
-		a.Notify("E-mails and webhooks that were sent from %s to %s are not known.", output.FormatTime(st.InProgress.RestoredTo), output.FormatTime(st.InProgress.BeganAt))
 		if len(silent) > 0 {
 			a.Notify("Not yet: %s", strings.Join(silent, ", "))
 		}
+		explainForeign(a, foreign)
+		a.Notify("E-mails and webhooks that were sent from %s to %s are not known.", output.FormatTime(st.InProgress.RestoredTo), output.FormatTime(st.InProgress.BeganAt))
 	case st.Last != nil:
 		a.Notify("The last restore, to %s, is confirmed.", output.FormatTime(st.Last.RestoredTo))
 	default:
@@ -112,7 +116,31 @@ func explain(a *output.Console, st recovery.State) {
 	}
 }
 
-func show(a *output.Console, st recovery.State) error {
+func explainForeign(a *output.Console, foreign recovery.Survey) {
+	switch p := foreign.Payments; {
+	case p == nil:
+		a.Notify("No server has queried the payment provider.")
+	case p.Error != "":
+		a.Notify("The payment provider cannot be queried: %s", output.CellText(p.Error))
+	default:
+		a.Notify("The payment provider has %s that the database does not know; the sweep reads them after the confirmation.", output.CountOf(p.Count, "payment"))
+	}
+	if s := foreign.Streams; s != nil && s.Error != "" {
+		a.Notify("The streams of events cannot be read: %s", output.CellText(s.Error))
+	}
+}
+
+// display prints the differences, and what the foreign systems have reported.
+func display(a *output.Console, st recovery.State) error {
+	foreign, err := st.Survey()
+	if err != nil {
+		return err
+	}
+	explain(a, st, foreign)
+	return show(a, st, foreign)
+}
+
+func show(a *output.Console, st recovery.State, foreign recovery.Survey) error {
 	document, err := output.Encode(st)
 	if err != nil {
 		return err
@@ -125,6 +153,20 @@ func show(a *output.Console, st recovery.State) error {
 		}
 		t.Add(d.Kind, d.Kind, output.CellText(d.Node), id, output.OrDash(d.Status), output.OrDash(output.CellText(d.Phase)),
 			strconv.FormatInt(d.StoredFence, 10), strconv.FormatInt(d.Fence, 10))
+	}
+	if foreign.Payments != nil {
+		for _, p := range foreign.Payments.Payments {
+			kind := "unknown_payment"
+			if p.SessionLost {
+				kind = "payment_without_session"
+			}
+			t.Add(kind, kind, "-", "-", "-", output.CellText(p.Payment)+" "+output.ParseAmount(p.Currency, int64(p.AmountMinor)), "-", "-")
+		}
+	}
+	if foreign.Streams != nil {
+		for _, s := range foreign.Streams.Ahead {
+			t.Add("stream_ahead", "stream_ahead", "-", "-", s.Stream+" "+strconv.FormatInt(s.Recorded, 10), s.Stream+" "+strconv.FormatUint(s.Last, 10), "-", "-")
+		}
 	}
 	return a.Show(document, t)
 }
@@ -161,8 +203,7 @@ func confirm(ctx context.Context, a *output.Console, s *recovery.Service, c reco
 		return err
 	}
 	if st.InProgress != nil {
-		explain(a, st)
-		if err := show(a, st); err != nil {
+		if err := display(a, st); err != nil {
 			return err
 		}
 		if err := agree(ctx, a, yes); err != nil {

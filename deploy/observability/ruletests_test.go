@@ -54,6 +54,7 @@ var conditions = map[string][]condition{
 	"GPUaaSPartitionMissing":     {gauge(`gpuaas_partitions_missing{table="plans"}`, 0, 1)},
 	"GPUaaSPartitionOverdue":     {gauge(`gpuaas_partitions_overdue{table="plans"}`, 0, 1)},
 	"GPUaaSTableBloat":           {gauge(`gpuaas_table_dead_rows_ratio{table="plans"}`, 1, 1.1)},
+	"GPUaaSRestoreUnconfirmed":   {gauge(`gpuaas_restore_unconfirmed`, 0, 1)},
 	"GPUaaSSecretOpenFailed":     {counter(`gpuaas_secret_open_failures_total{table="sessions",reason="key"}`, 0, 1)},
 	"GPUaaSOutboxLag":            {gauge(`gpuaas_outbox_oldest_age_seconds{stream="FLEET"}`, 60, 61)},
 	"GPUaaSDeadLetters":          {gauge(`gpuaas_dead_letters{stream="FLEET"}`, 0, 1)},

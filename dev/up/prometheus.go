@@ -103,7 +103,7 @@ scrape_configs:
 		return err
 	}
 	for _, d := range observability.Dashboards(objectives) {
-		files[filepath.Join("consoles", d.Name+".html")] = d.Console()
+		files[filepath.Join("consoles", d.Name+".html")] = d.Console(i.server.URL())
 	}
 	for name, text := range files {
 		path := filepath.Join(dir, name)

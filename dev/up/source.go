@@ -73,6 +73,9 @@ func findSource(cfg Config) (*sync.Root, error) {
 
 // apply applies the validated fleet before the first screen, which lists its nodes.
 func (i *installation) apply(ctx context.Context) error {
+	if i.server.Restored() {
+		return nil // until the restore of the database is confirmed
+	}
 	rev, err := i.server.Sync(ctx)
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	if err := c.begin(ctx); err != nil {
-		_ = c.lock.Close()
+		_ = unlock(c.lock)
 		return nil, err
 	}
 	return c, nil
@@ -173,7 +173,7 @@ func (c *Cluster) Stop(mode Mode) error {
 	if filepath.Dir(c.socket) != c.cfg.Dir {
 		_ = os.RemoveAll(c.socket) // the next start makes it again
 	}
-	if err := c.lock.Close(); err != nil {
+	if err := unlock(c.lock); err != nil {
 		return fmt.Errorf("letting go of %s: %w", c.cfg.Dir, err)
 	}
 	return nil

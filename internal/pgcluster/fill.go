@@ -26,7 +26,7 @@ func Fill(dir string, fill func(data *os.Root) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() { err = errors.Join(err, unlock(lock)) }()
 	data, fresh := filepath.Join(dir, "data"), filepath.Join(dir, "data.new")
 	if err := checkEmpty(dir); err != nil {
 		return err

@@ -2,6 +2,7 @@ package pgcluster
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,11 +51,17 @@ func heldBy(f *os.File, dir string) error {
 
 func trim(text []byte) []byte { return bytes.TrimSpace(text) }
 
+// unlock releases the lock. Closing the file alone does not release it while a child that another goroutine starts has a
+// copy of the file, until the child executes its program.
+func unlock(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+}
+
 // Idle returns an error, as Start would, while another process owns the directory.
 func Idle(dir string) error {
 	f, err := lockDir(dir)
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	return unlock(f)
 }

@@ -121,9 +121,13 @@ func (g *Gate) Err() error {
 // While runs a loop while the gate is open, and ends it while the gate is closed. It returns the error of the loop, or nil when ctx
 // ends.
 func (g *Gate) While(ctx context.Context, run func(context.Context) error) error {
+	return g.during(ctx, false, run)
+}
+
+func (g *Gate) during(ctx context.Context, closed bool, run func(context.Context) error) error {
 	for ctx.Err() == nil {
-		closed, changed := g.watched()
-		if closed {
+		is, changed := g.watched()
+		if is != closed {
 			select {
 			case <-ctx.Done():
 			case <-changed:

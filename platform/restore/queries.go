@@ -7,7 +7,7 @@ const (
 	// the database knows nothing after the earliest point.
 	selectOpen = `
 		SELECT (array_agg(id ORDER BY began_at DESC))[1], (array_agg(backup_id ORDER BY began_at DESC))[1], min(restored_to), max(began_at),
-			(array_agg(by ORDER BY began_at DESC))[1]
+			(array_agg(by ORDER BY began_at DESC))[1], (array_agg(report ORDER BY began_at DESC))[1]
 		FROM restores WHERE confirmed_at IS NULL HAVING count(*) > 0`
 	selectLast   = `SELECT ` + columns + ` FROM restores WHERE confirmed_at IS NOT NULL ORDER BY confirmed_at DESC LIMIT 1`
 	selectLatest = `SELECT max(began_at) FROM restores`
@@ -16,7 +16,9 @@ const (
 	lockRestores  = `LOCK TABLE restores IN SHARE ROW EXCLUSIVE MODE`
 	lockReports   = `LOCK TABLE restore_reports IN SHARE MODE`
 
-	confirmOpen = `UPDATE restores SET confirmed_at = now(), confirmed_by = $1, report = $2 WHERE confirmed_at IS NULL`
+	confirmOpen = `UPDATE restores SET confirmed_at = now(), confirmed_by = $1, report = report || $2 WHERE confirmed_at IS NULL`
+
+	storePart = `UPDATE restores SET report = jsonb_set(report, ARRAY[$1], $2::jsonb) WHERE confirmed_at IS NULL`
 
 	putReport = `
 		INSERT INTO restore_reports (node_id, complete, allocations) VALUES ($1, $2, $3)

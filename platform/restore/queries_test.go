@@ -10,7 +10,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	t.Parallel()
 	pgtest.Prepare(t, []string{"restores", "restore_reports", "restore_allocations"}, map[string]string{
 		"selectOpen": selectOpen, "selectLast": selectLast, "selectLatest": selectLatest, "insertRestore": insertRestore, "lockRestores": lockRestores,
-		"lockReports": lockReports, "confirmOpen": confirmOpen, "putReport": putReport, "insertUnknown": insertUnknown, "selectUnknown": selectUnknown,
+		"lockReports": lockReports, "confirmOpen": confirmOpen, "storePart": storePart, "putReport": putReport, "insertUnknown": insertUnknown, "selectUnknown": selectUnknown,
 		"selectDifferences": selectDifferences, "selectNodes": selectNodes, "selectServers": selectServers,
 	})
 }

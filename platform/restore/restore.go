@@ -42,7 +42,7 @@ type Point struct {
 // Open returns the restore that is not confirmed, or nil.
 func Open(ctx context.Context, q pg.Queryer) (*Restore, error) {
 	var r Restore
-	err := q.QueryRow(ctx, selectOpen).Scan(&r.ID, &r.BackupID, &r.RestoredTo, &r.BeganAt, &r.By)
+	err := q.QueryRow(ctx, selectOpen).Scan(&r.ID, &r.BackupID, &r.RestoredTo, &r.BeganAt, &r.By, &r.Report)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // the usual state
 	}

@@ -85,6 +85,25 @@ func TestProgramGetsATokenAndNoMoreThanItMay(t *testing.T) {
 	}
 }
 
+// INV-63: a restored database has lost the ends of tokens, so it accepts none that was issued before the restore.
+func TestINV63ATokenOfTheTimeBeforeARestoreIsRejected(t *testing.T) {
+	t.Parallel()
+	e := enter(t)
+	secret, _ := e.account(t, "allocations:read")
+	m, err := e.api.MintToken(t.Context(), secret, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := e.api.Tokens.Clock.Now()
+	e.api.Tokens.NotBefore = func() time.Time { return restored }
+	if _, err := e.api.Tokens.Verify(m.Token); err != nil {
+		t.Errorf("issued in the second of the restore: %v", err)
+	}
+	restored = restored.Add(time.Second)
+	_, err = e.api.Tokens.Verify(m.Token)
+	identitytest.WantCode(t, "issued before the restore", err, errs.TokenInvalid)
+}
+
 // Threat: an SSH key or a further credential of a service account lives longer than the credential.
 func TestATokenKnowsTheEndOfItsCredential(t *testing.T) {
 	t.Parallel()
