@@ -190,7 +190,10 @@ var causes = map[string]func(*alarmed){
 			a.get("/ws/terminal/" + a.node.String())
 		}
 	},
-	"GPUaaSRelayFailing":   func(a *alarmed) { a.terminalMetrics.ConnectFailed(terminal.Shell) },
+	"GPUaaSRelayFailing": func(a *alarmed) { a.terminalMetrics.ConnectFailed(terminal.Shell) },
+	"GPUaaSReleaseFailed": sqlCause(`
+		INSERT INTO allocations (id, org_id, project_id, user_id, name, sku, region, gpus, price_minor, currency, login, host_uid, node_id, status)
+		SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'f', 't4', 'eu1', 1, 1, 'EUR', 'u', 1, $node, 'release_failed'`),
 	"GPUaaSAllocationSlow": func(a *alarmed) { a.drift.Provisioned("t4", "active", 10*time.Minute) },
 	"GPUaaSJobsDiscarded": sqlCause(`
 		INSERT INTO river.river_job (kind, state, max_attempts, args, finalized_at) VALUES ('x', 'discarded', 1, '{}', now())`),
@@ -215,8 +218,19 @@ var causes = map[string]func(*alarmed){
 		if _, err := tx.Exec(a.t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil {
 			a.t.Fatal(err)
 		}
-		a.exported()
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(a.exported(), "\ngpuaas_db_oldest_transaction_seconds "); {
+			if time.Now().After(deadline) {
+				a.t.Fatal("locks of PostgreSQL were not read")
+			}
+		}
 		a.database.Clock = clock.At(func() time.Time { return time.Now().Add(time.Hour) })
+	},
+	// Ids and WAL that a test cannot use up. The rest of the statement is the real one.
+	"GPUaaSReplicationLag": func(a *alarmed) {
+		a.database.DB = edited{a.database.DB, `max(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn))::float8 FROM pg_replication_slots`, `pg_wal_lsn_diff('5/0', '0/0')::float8`}
+	},
+	"GPUaaSWraparound": func(a *alarmed) {
+		a.database.DB = edited{a.database.DB, `max(age(datfrozenxid))`, `max(age(datfrozenxid)) + 1000000000`}
 	},
 	"GPUaaSNatsDisconnected": func(a *alarmed) { a.bus.nats = &nats.Conn{} },
 	"GPUaaSRestoreUnconfirmed": sqlCause(`INSERT INTO restores (id, restored_to, by) VALUES (gen_random_uuid(), now() - interval '1 hour', 'x')`),
@@ -227,6 +241,17 @@ var causes = map[string]func(*alarmed){
 			a.t.Error("a secret of another row was opened")
 		}
 	},
+}
+
+// edited replaces a part of each statement.
+type edited struct {
+	pg.Queryer
+
+	old, changed string
+}
+
+func (e edited) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return e.Queryer.QueryRow(ctx, strings.Replace(sql, e.old, e.changed, 1), args...)
 }
 
 // serverError causes a response with a status of 5xx.

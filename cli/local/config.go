@@ -128,6 +128,9 @@ var serverVariables = []variable{
 	{name: "GPUAAS_STEP_CA_KEY", secret: true},
 	{name: "GPUAAS_AGENT_DIR", otherwise: "the folder of the program"},
 	{name: "GPUAAS_AUDIT_ARCHIVE"},
+	{name: "GPUAAS_BACKUP_TARGET"},
+	{name: "GPUAAS_BACKUP_KEY"},
+	{name: "GPUAAS_BACKUP_IDENTITY"},
 	{name: "GPUAAS_PORTAL", otherwise: "on"},
 }
 

@@ -27,8 +27,7 @@ func (d Dashboard) Console(server string) string {
 		fmt.Fprintf(&b, "<h2>%s</h2><p><a href=\"%s/runbooks/%s\">Runbook</a></p><table>\n", html.EscapeString(p.Title), portal, url.PathEscape(p.Runbook))
 		for _, q := range p.Queries {
 			expr := d.present(q.Expr)
-			fmt.Fprintf(&b, "{{ range query `%s` }}<tr><td>{{ range $name, $value := .Labels }}{{ if ne $name \"__name__\" }}{{ $name }}={{ $value }} {{ end }}{{ else }}%s{{ end }}</td><td>{{ .Value | humanize }}</td></tr>{{ else }}<tr><td>no data</td></tr>{{ end }}\n",
-				expr, html.EscapeString(q.Legend))
+			fmt.Fprintf(&b, "{{ range query `%s` }}<tr><td>{{ range $name, $value := .Labels }}{{ if ne $name \"__name__\" }}{{ $name }}={{ $value }} {{ end }}{{ else }}value{{ end }}</td><td>{{ .Value | humanize }}</td></tr>{{ else }}<tr><td>no data</td></tr>{{ end }}\n", expr)
 		}
 		b.WriteString("</table>\n")
 	}

@@ -69,10 +69,13 @@ var conditions = map[string][]condition{
 	"GPUaaSStorageErrors":    {counter(`gpuaas_storage_errors_total{operation="stat"}`, .32, .35)},
 	"GPUaaSStorageMismatch":  {gauge(`gpuaas_storage_faults{fault="missing"}`, 0, 1)},
 	"GPUaaSEvidenceMissing":  {gauge(`gpuaas_evidence_missing{status="failed"}`, 0, 1)},
+	"GPUaaSReleaseFailed":    {gauge(`gpuaas_allocations{sku="t4",status="release_failed"}`, 0, 1)},
 	"GPUaaSJobsDiscarded":    {gauge(`gpuaas_jobs{kind="k",state="discarded"}`, 0, 1)},
 	"GPUaaSQueueLatency":     {gauge(`gpuaas_jobs_oldest_age_seconds{kind="k"}`, 300, 301)},
 	"GPUaaSLimiterDown":      {counter(`gpuaas_ratelimit_decisions_total{class="read",result="fail_open"}`, 0, 1)},
 	"GPUaaSTransactionOpen":  {gauge(`gpuaas_db_oldest_transaction_seconds`, 600, 601)},
+	"GPUaaSWraparound":       {gauge(`gpuaas_db_transaction_id_age{kind="transaction"}`, 1e9, 1e9+1)},
+	"GPUaaSReplicationLag":   {gauge(`gpuaas_db_replication_lag_bytes`, 10<<30, 10<<30+1)},
 	"GPUaaSNatsDisconnected": {gauge(`gpuaas_nats_connected{instance="s"}`, 1, 0)},
 	"GPUaaSTargetMissing":    {gauge(`up{job="gpuaas",instance="s"}`, 1, 0)},
 	"GPUaaSStorageNearlyFull": {{series: map[string]values{

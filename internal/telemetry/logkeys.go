@@ -112,6 +112,7 @@ var logKeys = []LogKey{
 	{"released", "integer", "Allocations that are released."},
 	{"fault", "any", "A difference in the ledger."},
 	{"count", "integer", "Number of differences."},
+	{"part", "string", "The part of a comparison that failed: payments or streams."},
 	{"place", "string", "Table, column and row of a stored secret."},
 	{"paths", "array", "Paths of key files."},
 	{"failed", "integer", "Attempts that failed."},
