@@ -77,6 +77,7 @@ BEGIN
 		('storage_classes',          'r',    '',    'r',    'raw',  '',     ''),
 
 		('evidence_bundles',         'ra',   '',    '',     'rawd', '',     ''),
+		('backups',                  '',     '',    '',     'r',    '',     ''), -- the commands write as the owner
 
 		('restores',                 'r',    'r',   'r',    'r',    'r',    'r'), -- each server reads whether one is confirmed
 		('restore_reports',          '',     'raw', '',     '',     '',     ''),

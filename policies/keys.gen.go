@@ -234,6 +234,10 @@ const (
 	AuditDays IntKey = "audit.days"
 	// EvidenceDays: retention of evidence bundles.
 	EvidenceDays IntKey = "evidence.days"
+	// BackupEveryHours: interval of backups: gpuaas backup create --if-due makes one, and an alert fires after 1.5 intervals.
+	BackupEveryHours IntKey = "backup.every_hours"
+	// BackupKeepDays: retention of backups; gpuaas backup prune removes older ones.
+	BackupKeepDays IntKey = "backup.keep_days"
 	// APIIdempotencyHours: retention of stored responses of idempotency keys.
 	APIIdempotencyHours IntKey = "api.idempotency_hours"
 	// AppSlurmEnabled: Slurm clusters can be created.
@@ -360,6 +364,8 @@ var keys = []Key{
 	{Name: "event.outbox_days", Type: TypeInt, Default: int64(30), Min: 7, Max: 365, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of published events, in PostgreSQL and NATS, and of the inbox of consumers"},
 	{Name: "audit.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of audit rows, transitions of allocations, and Git revisions"},
 	{Name: "evidence.days", Type: TypeInt, Default: int64(730), Min: 90, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of evidence bundles"},
+	{Name: "backup.every_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 168, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "interval of backups: gpuaas backup create --if-due makes one, and an alert fires after 1.5 intervals"},
+	{Name: "backup.keep_days", Type: TypeInt, Default: int64(30), Min: 1, Max: 3650, Scopes: []Level{LevelPlatform}, Unit: "days", Meaning: "retention of backups; gpuaas backup prune removes older ones"},
 	{Name: "api.idempotency_hours", Type: TypeInt, Default: int64(24), Min: 1, Max: 168, Scopes: []Level{LevelPlatform}, Unit: "hours", Meaning: "retention of stored responses of idempotency keys"},
 	{Name: "app.slurm_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, NotInForce: "apps do not exist", Meaning: "Slurm clusters can be created"},
 	{Name: "app.rke2_enabled", Type: TypeBool, Default: false, Scopes: []Level{LevelPlatform, LevelTenant}, Cap: CapAll, NotInForce: "apps do not exist", Meaning: "Kubernetes clusters can be created"},

@@ -116,5 +116,7 @@ var readers = map[string][]string{
 	"event.outbox_days":                      {"jobs/retention.Months", "jobs/retention.batches", "platform/event.RetentionFrom"},
 	"audit.days":                             {"jobs/retention.Months", "jobs/retention.batches"},
 	"evidence.days":                          {"jobs/evidence.since", "jobs/retention.batches"},
+	"backup.every_hours":                     {"platform/backup/record.RulesFrom"},
+	"backup.keep_days":                       {"platform/backup/record.RulesFrom"},
 	"api.idempotency_hours":                  {"jobs/retention.batches"},
 }

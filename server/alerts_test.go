@@ -120,6 +120,11 @@ var causes = map[string]func(*alarmed){
 	"GPUaaSEvidenceMissing": sqlCause(`
 		INSERT INTO evidence_bundles (id, kind, about, subject, cause, requested_by, status, failure_code)
 		VALUES (gen_random_uuid(), 'revision', 'u', '7', 'revision/7', 'ada@example.org', 'failed', 'internal')`),
+	// The age that the other alert compares is negative.
+	"GPUaaSBackupStale": sqlCause(`DELETE FROM backups`, `
+		INSERT INTO backups (id, started_at, ended_at, size_bytes, verified_at) VALUES ('b', now(), now() - interval '2 days', 1, now() + interval '1 day')`),
+	"GPUaaSBackupUnverified": sqlCause(`DELETE FROM backups`, `
+		INSERT INTO backups (id, started_at, ended_at, size_bytes, verified_at) VALUES ('b', now(), now() + interval '1 day', 1, now() - interval '4 days')`),
 	"GPUaaSCertExpiring": sqlCause(`INSERT INTO certificates (serial, node_id, status, not_after) VALUES ('0a', $node, 'active', now() + interval '1 hour')`),
 	"GPUaaSDriftUnresolved": sqlCause(`
 		INSERT INTO drift (kind, object_id, field, deadline_at) VALUES ('Node', $node, 'gpus', now() - interval '1 hour')`),

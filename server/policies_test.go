@@ -19,6 +19,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/ids"
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/jobs"
+	"github.com/gpuaas/gpuaas/platform/backup/record"
 	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/event"
 	"github.com/gpuaas/gpuaas/platform/identity"
@@ -83,12 +84,13 @@ func policyReaders(c *policies.Client) map[string]func() any {
 			v := c.Latest().For()
 			return []any{v.Int(policies.EventOutboxDays), v.Int(policies.AuditDays), v.Int(policies.HistoryDays), v.Int(policies.APIIdempotencyHours), v.Int(policies.TerminalRecordingDays), v.Int(policies.EvidenceDays)}
 		},
-		"jobs/evidence.since":           func() any { return c.Latest().For().Int(policies.EvidenceDays) },
-		"product/nodehealth.FaultRules": func() any { return nodehealth.FaultRulesFrom(c)(ofSKU) },
-		"platform/payment.LimitsFrom":   func() any { return payment.LimitsFrom(c)(caller) },
-		"gitops/sync.RulesFrom":         func() any { return gitopssync.RulesFrom(c)() },
-		"gitops/change.RulesFrom":       func() any { return change.RulesFrom(c)() },
-		"reconciler.LimitsFrom":         func() any { return reconciler.LimitsFrom(c)() },
+		"platform/backup/record.RulesFrom": func() any { return record.RulesFrom(c)() },
+		"jobs/evidence.since":              func() any { return c.Latest().For().Int(policies.EvidenceDays) },
+		"product/nodehealth.FaultRules":    func() any { return nodehealth.FaultRulesFrom(c)(ofSKU) },
+		"platform/payment.LimitsFrom":      func() any { return payment.LimitsFrom(c)(caller) },
+		"gitops/sync.RulesFrom":            func() any { return gitopssync.RulesFrom(c)() },
+		"gitops/change.RulesFrom":          func() any { return change.RulesFrom(c)() },
+		"reconciler.LimitsFrom":            func() any { return reconciler.LimitsFrom(c)() },
 		"jobs.PolicyFrom": func() any {
 			p := jobs.PolicyFrom(c)
 			return []any{p.Window(), p.ObservationStale(), p.Sweeping(), p.Logins(ofSKU, ofRegion)}

@@ -39,6 +39,10 @@ var (
 
 	evidenceMissing = prometheus.NewDesc("gpuaas_evidence_missing", "Evidence bundles that failed in the last day, or are pending for more than an hour.", []string{"status"}, nil)
 
+	backupAge      = prometheus.NewDesc("gpuaas_backup_age_seconds", "Time since the end of the last backup; absent without backups.", nil, nil)
+	backupVerified = prometheus.NewDesc("gpuaas_backup_verified_age_seconds", "Time since a backup was restored and verified, or since the first backup; absent without backups.", nil, nil)
+	backupInterval = prometheus.NewDesc("gpuaas_backup_interval_seconds", "Interval of backups by policy; absent without backups.", nil, nil)
+
 	accrualLag = prometheus.NewDesc("gpuaas_accrual_lag_seconds", "For how long use has not been charged.", nil, nil)
 	rolloutsBy = prometheus.NewDesc("gpuaas_agent_rollouts", "Versions of the agent that nodes should run, by the state of their rollout.", []string{"state"}, nil)
 	lastReport = prometheus.NewDesc("gpuaas_node_last_report_timestamp_seconds", "Time of the last report of a node.", []string{"node"}, nil)
@@ -90,6 +94,16 @@ func (m LoopMetrics) Collect(c chan<- prometheus.Metric) {
 	}
 }
 
+func (m WorkerMetrics) collectBackups(ctx context.Context, c chan<- prometheus.Metric) {
+	ages, found, err := m.Backups.Ages(ctx)
+	if err != nil || !found {
+		return
+	}
+	for d, value := range map[*prometheus.Desc]time.Duration{backupAge: ages.Backup, backupVerified: ages.Verified, backupInterval: m.BackupRules().Every} {
+		c <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value.Seconds())
+	}
+}
+
 func (m LoopMetrics) collectHealth(ctx context.Context, c chan<- prometheus.Metric) {
 	if devices, err := m.Fleet.GPUs(ctx); err == nil {
 		for _, d := range devices {
@@ -116,7 +130,7 @@ type WorkerMetrics struct{ *Services }
 
 // Describe sends the descriptions of all metrics.
 func (WorkerMetrics) Describe(c chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{allocations, accrualLag, rolloutsBy, lastReport, expiry, storageBytes, storageReserved, storageObjects, storageFaults, storageCapacity, evidenceMissing} {
+	for _, d := range []*prometheus.Desc{allocations, accrualLag, rolloutsBy, lastReport, expiry, storageBytes, storageReserved, storageObjects, storageFaults, storageCapacity, evidenceMissing, backupAge, backupVerified, backupInterval} {
 		c <- d
 	}
 }
@@ -135,6 +149,7 @@ func (m WorkerMetrics) Collect(c chan<- prometheus.Metric) {
 	}
 	m.collectRollouts(ctx, c)
 	m.collectStorage(ctx, c)
+	m.collectBackups(ctx, c)
 	if missing, err := m.Evidence.Missing(ctx); err == nil {
 		c <- prometheus.MustNewConstMetric(evidenceMissing, prometheus.GaugeValue, float64(missing.Failed), evidence.StatusFailed)
 		c <- prometheus.MustNewConstMetric(evidenceMissing, prometheus.GaugeValue, float64(missing.Pending), evidence.StatusPending)

@@ -28,6 +28,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/secretref"
 	"github.com/gpuaas/gpuaas/observed"
 	"github.com/gpuaas/gpuaas/platform/audit"
+	backuprecord "github.com/gpuaas/gpuaas/platform/backup/record"
 	"github.com/gpuaas/gpuaas/platform/billing"
 	"github.com/gpuaas/gpuaas/platform/catalog"
 	"github.com/gpuaas/gpuaas/platform/event"
@@ -81,6 +82,8 @@ type Services struct {
 	Keys          *keys.Service
 	Audit         *audit.Service
 	Evidence      *evidence.Service
+	Backups       *backuprecord.Service
+	BackupRules   func() backuprecord.Rules
 	Events        *event.Store
 	Consumers     *consume.Store
 	Notifications *notification.Service
@@ -213,6 +216,7 @@ func New(c Config) (*Services, error) {
 	s.Storage = &storage.Service{DB: c.DB, Identity: s.Identity, Blobs: c.Blobs, Naming: c.Naming, Clock: c.Clock, Limits: storage.LimitsFrom(c.Policies), PublicURL: c.PublicURL}
 	s.Signed = &signed.Service{Storage: s.Storage}
 	s.Evidence = &evidence.Service{DB: c.DB, Identity: s.Identity, Files: c.Blobs, Signer: c.EvidenceSigner, Environment: c.Environment, Naming: c.Naming, Clock: c.Clock}
+	s.Backups, s.BackupRules = &backuprecord.Service{DB: c.DB}, backuprecord.RulesFrom(c.Policies)
 	s.StorageCheck = &check.Service{DB: c.DB, Blobs: c.Blobs, Clock: c.Clock, Others: s.Evidence.FilesAmong, UploadLife: func() time.Duration { return s.Storage.Limits(ids.Tenant{}, ids.Project{}).UploadLife }}
 	s.addMoney(c)
 	s.Removal = &removal.Service{Identity: s.Identity, Allocations: s.Allocations, Ledger: s.Ledger, Metering: s.Metering, Payments: s.Payments, AutoTopups: s.AutoTopups, Storage: s.Storage}

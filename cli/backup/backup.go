@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 
@@ -17,14 +15,12 @@ import (
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/internal/errs"
-	"github.com/gpuaas/gpuaas/platform/backup"
 	"github.com/gpuaas/gpuaas/platform/backup/seal"
-	"github.com/gpuaas/gpuaas/platform/backup/store/folder"
 )
 
 // NewBackup returns the group backup.
 func NewBackup(a *output.Console) *cobra.Command {
-	return output.Group("backup", "Create and restore backups", newKeygen(a), newCreate(a), newList(a), newVerify(a), newRestore(a), newPush(a), newFetch(a))
+	return output.Group("backup", "Create and restore backups", newKeygen(a), newCreate(a), newList(a), newVerify(a), newRestore(a), newPrune(a), newPush(a), newFetch(a), newReceive(a))
 }
 
 // flags are the place of backups and the key files. Their variables are for archive_command and timers.
@@ -37,7 +33,7 @@ const (
 )
 
 func (f *flags) addTarget(c *cobra.Command) {
-	c.Flags().StringVar(&f.target, "target", "", "folder of the backups, as file:///PATH ("+targetVariable+")")
+	c.Flags().StringVar(&f.target, "target", "", "place of the backups: file:///PATH, or s3://BUCKET/PREFIX?endpoint=URL&region=REGION ("+targetVariable+")")
 }
 
 func (f *flags) addKey(c *cobra.Command) {
@@ -46,20 +42,6 @@ func (f *flags) addKey(c *cobra.Command) {
 
 func (f *flags) addIdentity(c *cobra.Command) {
 	c.Flags().StringVar(&f.identity, "identity", "", "key file of the operator ("+identityVariable+")")
-}
-
-// service opens the target.
-func (f *flags) service(a *output.Console) (*backup.Service, error) {
-	target := cmp.Or(f.target, a.Env(targetVariable))
-	u, err := url.Parse(target)
-	if err != nil || u.Scheme != "file" || u.Host != "" || !filepath.IsAbs(u.Path) {
-		return nil, errs.Invalid("target", "%q is not an address of backups", target).Try("--target file:///PATH, or set %s", targetVariable)
-	}
-	opened, err := folder.Open(u.Path)
-	if err != nil {
-		return nil, err
-	}
-	return &backup.Service{Store: opened, Log: slog.New(slog.DiscardHandler)}, nil
 }
 
 func (f *flags) server(a *output.Console) (seal.Server, error) {

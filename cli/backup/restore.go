@@ -1,27 +1,34 @@
 package backup
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/backup"
 	"github.com/gpuaas/gpuaas/platform/backup/lsn"
+	"github.com/gpuaas/gpuaas/platform/backup/record"
+	"github.com/gpuaas/gpuaas/platform/backup/seal"
 )
 
 func newVerify(a *output.Console) *cobra.Command {
 	var f flags
 	var dir string
+	var store bool
 	c := &cobra.Command{
 		Use: "verify ID", Short: "Verify a backup by a restore", Args: cobra.ExactArgs(1),
 		Example: "  gpuaas backup verify 20261129t104740z-d01092cb --target file:///backups --identity backup-operator.key",
 		Long: `Restores the backup into a temporary folder, verifies its files with pg_verifybackup, starts it on a private
 socket, and compares the rows of each table, the seals of the ledger and those of the audit log with
-the manifest. It removes the folder. The command ends with 1 if something differs.`,
+the manifest. It removes the folder. The command ends with 1 if something differs. With --record the
+result is stored in the database of DATABASE_URL, where the servers read it for metrics and alerts.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := f.service(a)
 			if err != nil {
@@ -32,6 +39,9 @@ the manifest. It removes the folder. The command ends with 1 if something differ
 				return err
 			}
 			v, err := s.Verify(cmd.Context(), args[0], dir, operator)
+			if store {
+				err = errors.Join(err, recordVerified(cmd.Context(), a, s, args[0], operator.Verifier, len(v.Faults)+countOf(err)))
+			}
 			if err != nil {
 				return err
 			}
@@ -40,8 +50,30 @@ the manifest. It removes the folder. The command ends with 1 if something differ
 	}
 	f.addTarget(c)
 	f.addIdentity(c)
+	c.Flags().BoolVar(&store, "record", false, "store the result in the database of DATABASE_URL")
 	c.Flags().StringVar(&dir, "dir", "", "folder for the temporary folder; default: that of the system")
 	return c
+}
+
+// countOf counts an error as a fault.
+func countOf(err error) int {
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+func recordVerified(ctx context.Context, a *output.Console, s *backup.Service, id string, v seal.Verifier, faults int) error {
+	m, err := s.Manifest(ctx, id, v)
+	if err != nil {
+		return nil // Verify has returned the error
+	}
+	db, err := client.Database(ctx, a, "gpuaas-backup")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return (&record.Service{DB: db}).Verified(ctx, m, faults)
 }
 
 func showVerified(a *output.Console, v backup.Verified) error {

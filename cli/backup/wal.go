@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/internal/durable"
 	"github.com/gpuaas/gpuaas/platform/backup"
@@ -31,6 +32,40 @@ if it was before, and with an error if the target has another content for it.`,
 	f.addTarget(c)
 	f.addKey(c)
 	return c
+}
+
+func newReceive(a *output.Console) *cobra.Command {
+	var f flags
+	var c backup.ReceiveConfig
+	cmd := &cobra.Command{
+		Use: "wal-receive", Short: "Copy WAL from a server to the target", Args: cobra.NoArgs, Example: "  gpuaas backup wal-receive --spool /var/spool/gpuaas-wal --slot gpuaas",
+		Long: `Runs pg_receivewal for a PostgreSQL whose archive_command you cannot set, and copies each whole segment into the
+target, until it is stopped. The server switches segments at archive_timeout only with archive_mode; without
+it, a segment is whole when it is full. With --slot the server preserves WAL while the command does not run.`,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			s, err := f.service(a)
+			if err != nil {
+				return err
+			}
+			if c.Server, err = f.server(a); err != nil {
+				return err
+			}
+			if c.URL, err = client.DatabaseURL(a); err != nil {
+				return err
+			}
+			if c.DB, err = client.Database(cmd.Context(), a, "gpuaas-backup"); err != nil {
+				return err
+			}
+			defer c.DB.Close()
+			return s.Receive(cmd.Context(), c)
+		},
+	}
+	f.addTarget(cmd)
+	f.addKey(cmd)
+	cmd.Flags().StringVar(&c.Spool, "spool", "", "folder for segments that are being received")
+	cmd.Flags().StringVar(&c.Slot, "slot", "", "existing replication slot")
+	_ = cmd.MarkFlagRequired("spool")
+	return cmd
 }
 
 func newFetch(a *output.Console) *cobra.Command {

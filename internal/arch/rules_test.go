@@ -155,7 +155,7 @@ var libraryRules = []struct {
 	// A shell on the local machine: for simulated nodes and tests.
 	{library: []string{"github.com/gliderlabs/ssh", "github.com/creack/pty"}, only: []string{"dev/simssh", "api/terminal"}},
 	// S3 is one adapter of a port.
-	{library: []string{"github.com/minio"}, only: []string{"product/storage/blob/s3", "api/s3", "e2e/bench/storage", "e2e/acceptance"}}, // the endpoint only in its tests
+	{library: []string{"github.com/minio"}, only: []string{"product/storage/blob/s3", "platform/backup/store/s3", "api/s3", "e2e/bench/storage", "e2e/acceptance"}}, // the endpoint only in its tests
 	// SMTP is one adapter of a port, and the server is for development and tests.
 	{library: []string{"github.com/wneessen/go-mail"}, only: []string{"platform/notification/smtp"}},
 	{library: []string{"github.com/emersion/go-smtp"}, only: []string{"dev/mail", "dev/up", "platform/notification/smtp"}},

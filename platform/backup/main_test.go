@@ -162,8 +162,11 @@ func (s *site) fill(t *testing.T) {
 	var err error
 	s.manifest, err = s.service().Create(t.Context(), s.config())
 	check(t, err)
-	for range after {
+	for n := range after {
 		s.commit(t)
+		if n%5 == 4 {
+			s.exec(t, `SELECT pg_switch_wal()`)
+		}
 	}
 	s.archive(t)
 }
@@ -221,9 +224,13 @@ func (s *site) walFolder() string {
 // copied is a service with its own copy of the target, which a test may damage, and the folder of the copy.
 func (s *site) copied(t *testing.T) (*backup.Service, string) {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "copy")
-	if out, err := exec.CommandContext(t.Context(), "cp", "-R", filepath.Join(s.dir, "target"), dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	dir := t.TempDir()
+	check(t, os.Mkdir(filepath.Join(dir, "backups"), 0o700))
+	// Only the files that never disappear: tests at the same time write temporary files, and make other backups.
+	for from, to := range map[string]string{"wal": "", "backups/" + s.manifest.ID: "backups"} {
+		if out, err := exec.CommandContext(t.Context(), "cp", "-R", filepath.Join(s.dir, "target", from), filepath.Join(dir, to)).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
 	target, err := folder.Open(dir)
 	check(t, err)

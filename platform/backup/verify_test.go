@@ -1,9 +1,12 @@
 package backup_test
 
 import (
+	"context"
 	"os"
 	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/gpuaas/gpuaas/platform/backup/manifest"
 )
@@ -30,5 +33,35 @@ func TestVerifyComparesRows(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// TestRowsAreExactWhileOthersWrite: the rows of the manifest are those at its position, with writers in between.
+func TestRowsAreExactWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.creating.Lock()
+	defer s.creating.Unlock()
+	s.exec(t, `CREATE TABLE load (n bigserial PRIMARY KEY)`)
+	ctx, stop := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	for range 3 {
+		writers.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = s.db.Exec(ctx, `INSERT INTO load DEFAULT VALUES`)
+				time.Sleep(3 * time.Millisecond)
+			}
+		})
+	}
+	m, err := s.service().Create(t.Context(), s.config())
+	stop()
+	writers.Wait()
+	check(t, err)
+	s.archive(t)
+	t.Logf("%d rows at %s", m.Checks.Rows["public.load"], m.Checks.At)
+	v, err := s.service().Verify(t.Context(), m.ID, t.TempDir(), s.operator)
+	check(t, err)
+	if len(v.Faults) != 0 {
+		t.Errorf("faults %q", v.Faults)
 	}
 }

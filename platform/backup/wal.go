@@ -69,6 +69,10 @@ func (s *Service) Push(ctx context.Context, file string, server seal.Server) err
 	if err != nil {
 		return err
 	}
+	return s.push(ctx, file, system, server)
+}
+
+func (s *Service) push(ctx context.Context, file string, system uint64, server seal.Server) error {
 	name := filepath.Base(file)
 	if !lsn.IsFile(name) {
 		return errs.Invalid("file", "%q is not a file of WAL", name).Try("archive_command = 'gpuaas backup wal-push %%p'")

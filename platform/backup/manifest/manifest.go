@@ -51,6 +51,14 @@ type Manifest struct {
 	Streams map[string]uint64 `json:"streams,omitempty"`
 }
 
+// Bytes returns the size of the encrypted files.
+func (m Manifest) Bytes() (n int64) {
+	for _, f := range m.Files {
+		n += f.Bytes
+	}
+	return n
+}
+
 // File is one encrypted file of the backup.
 type File struct {
 	Name         string `json:"name"`

@@ -75,7 +75,7 @@ func (s *Store) write(tmp string, write func(io.Writer) error) error {
 
 // makeFolder makes a folder and those above it, and returns when a crash cannot lose them.
 func (s *Store) makeFolder(dir string) error {
-	if dir == "." {
+	if dir == "." || dir == "/" {
 		return nil
 	}
 	if info, err := s.root.Stat(dir); err == nil && info.IsDir() {
