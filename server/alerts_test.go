@@ -378,7 +378,7 @@ func TestMetricsMove(t *testing.T) {
 	}
 	for _, series := range []string{
 		`gpuaas_outbox_oldest_age_seconds{stream="PAYMENTS"}`, `gpuaas_db_connections{role="work",state="idle"}`, `gpuaas_db_connections_limit{role="api"} 16`,
-		`gpuaas_db_connection_wait_seconds_total{role="api"}`, `gpuaas_http_request_duration_seconds_count{operation="listAllocations",status="4xx"} 1`,
+		`gpuaas_db_connection_wait_seconds_total{role="api"}`, `gpuaas_db_acquisitions_total{result="immediate",role="api"}`, "gpuaas_nats_connected 1", `gpuaas_stream_bytes{stream="DLQ"}`, `gpuaas_http_request_duration_seconds_count{operation="listAllocations",status="4xx"} 1`,
 	} {
 		if !strings.Contains(a.exported(), series) {
 			t.Errorf("no %s", series)

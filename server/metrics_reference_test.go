@@ -15,6 +15,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/gpuaas/gpuaas/desired"
 	"github.com/gpuaas/gpuaas/jobs/nodetask"
@@ -62,23 +63,11 @@ func TestMetricsReference(t *testing.T) {
 	for _, cause := range slices.Concat([]func(*alarmed){serverError}, slices.Collect(maps.Values(causes)), unalerted) {
 		cause(a)
 	}
-	families, err := a.metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds := maps.Clone(elsewhere)
-	for _, f := range families {
-		kinds[f.GetName()] = strings.ToLower(f.GetType().String())
-	}
 	server := registered(t, a.metrics)
 	if len(server) == 0 {
 		t.Error("no metric of the server was found")
 	}
-	for i := range server {
-		if server[i].kind = kinds[server[i].name]; server[i].kind == "" {
-			t.Errorf("nothing has written %s", server[i].name)
-		}
-	}
+	families := written(t, a, server)
 	compareReadings(t, families, server, agentMetrics(t))
 	page := metricsHead + table(t, server) + agentHead + table(t, agentMetrics(t))
 	if *update {
@@ -89,6 +78,33 @@ func TestMetricsReference(t *testing.T) {
 	have, err := os.ReadFile(metricsPage)
 	if diff := gocmp.Diff(string(have), page); err != nil || diff != "" {
 		t.Errorf("%s is out of date: run this test with -update (%v)\n%s", metricsPage, err, diff)
+	}
+}
+
+// written gathers until each metric has a sample: the relay creates streams while the test runs. It sets their types.
+func written(t *testing.T, a *alarmed, server []metric) []*dto.MetricFamily {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		families, err := a.metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds := maps.Clone(elsewhere)
+		for _, f := range families {
+			kinds[f.GetName()] = strings.ToLower(f.GetType().String())
+		}
+		var missing []string
+		for i := range server {
+			if server[i].kind = kinds[server[i].name]; server[i].kind == "" {
+				missing = append(missing, server[i].name)
+			}
+		}
+		if len(missing) == 0 {
+			return families
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing has written %v", missing)
+		}
 	}
 }
 
