@@ -55,14 +55,23 @@ var elsewhere = map[string]string{
 	"gpuaas_reconcile_duration_seconds": "histogram", "gpuaas_node_task_dispatch_seconds": "histogram", "gpuaas_node_task_duration_seconds": "histogram",
 }
 
+// without returns the causes but that of one alert.
+func without(all map[string]func(*alarmed), name string) map[string]func(*alarmed) {
+	others := maps.Clone(all)
+	delete(others, name)
+	return others
+}
+
 // TestMetricsReference causes the conditions of all alerts on one server, and moves the other metrics. Each metric that the
 // server registers has a sample afterwards, and the page of the reference lists it as it is registered.
 func TestMetricsReference(t *testing.T) {
 	t.Parallel()
 	a := startAlarmed(t)
-	for _, cause := range slices.Concat([]func(*alarmed){serverError}, slices.Collect(maps.Values(causes)), unalerted) {
+	const last = "GPUaaSRestoreUnconfirmed" // it stops the workers
+	for _, cause := range slices.Concat([]func(*alarmed){serverError}, slices.Collect(maps.Values(without(causes, last))), unalerted) {
 		cause(a)
 	}
+	causes[last](a)
 	server := registered(t, a.metrics)
 	if len(server) == 0 {
 		t.Error("no metric of the server was found")

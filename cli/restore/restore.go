@@ -206,6 +206,9 @@ func confirm(ctx context.Context, a *output.Console, s *recovery.Service, c reco
 		if err := display(a, st); err != nil {
 			return err
 		}
+		e := st.Effects()
+		a.Notify("The confirmation raises %s, releases %s, records %s, and puts an operator hold on %s.", output.CountOf(e.Fences, "fence"),
+			output.CountOf(e.Releases, "allocation"), output.CountOf(e.Unknown, "unknown allocation"), output.CountOf(e.Cordons, "node"))
 		if err := agree(ctx, a, yes); err != nil {
 			return err
 		}

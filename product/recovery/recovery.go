@@ -147,31 +147,20 @@ func checkReports(st State, without []string) error {
 
 // apply makes the database agree with the reports.
 func (s *Service) apply(ctx context.Context, tx pgx.Tx, st State, c Confirmation, done *Done) (err error) {
-	fences, cordon := map[uuid.UUID]int64{}, map[ids.Node]string{}
+	p := st.plan()
 	b := &pgx.Batch{}
-	for _, d := range st.Differences {
-		switch d.Kind {
-		case restore.UnknownAllocation:
-			restore.QueueUnknown(b, st.InProgress.ID, d)
-			done.Unknown = append(done.Unknown, *d.Allocation)
-			cordon[d.NodeID] = "runs allocations that the restored database does not know: " + d.Allocation.String()
-		case restore.NewerFence, restore.ReleasedOnNode:
-			fences[*d.Allocation] = d.Fence + 1
-		}
+	for _, d := range p.unknown {
+		restore.QueueUnknown(b, st.InProgress.ID, d)
+		done.Unknown = append(done.Unknown, *d.Allocation)
 	}
-	for _, n := range st.Nodes {
-		if n.ReportedAt == nil {
-			cordon[n.ID] = "did not report before the restore was confirmed"
-		}
-	}
-	if done.Fences, err = desired.RaiseFences(ctx, tx, fences); err != nil {
+	if done.Fences, err = desired.RaiseFences(ctx, tx, p.fences); err != nil {
 		return err
 	}
-	if err := s.release(ctx, tx, st, done); err != nil {
+	if err := s.release(ctx, tx, p.release, done); err != nil {
 		return err
 	}
 	for _, n := range st.Nodes {
-		if reason, is := cordon[n.ID]; is {
+		if reason, is := p.cordon[n.ID]; is {
 			fleet.QueueHold(b, fleet.Hold{Node: n.ID, Kind: fleet.Cordon, Cause: fleet.ByOperator, Owner: byCommand().Actor, Reason: reason})
 			done.Cordoned = append(done.Cordoned, n.Name)
 		}
@@ -180,11 +169,8 @@ func (s *Service) apply(ctx context.Context, tx pgx.Tx, st State, c Confirmation
 }
 
 // release releases what nodes have released by a decision of the lost time. No node runs it, so nothing is destroyed.
-func (s *Service) release(ctx context.Context, tx pgx.Tx, st State, done *Done) error {
-	for _, d := range st.Differences {
-		if d.Kind != restore.ReleasedOnNode {
-			continue
-		}
+func (s *Service) release(ctx context.Context, tx pgx.Tx, differences []restore.Difference, done *Done) error {
+	for _, d := range differences {
 		a, err := s.Allocations.Lock(ctx, tx, ids.Allocation{UUID: *d.Allocation})
 		if err != nil {
 			return err

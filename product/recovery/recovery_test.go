@@ -18,6 +18,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pgtest"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/restore"
+	"github.com/gpuaas/gpuaas/platform/secret"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/allocation/allocationtest"
 	"github.com/gpuaas/gpuaas/product/recovery"
@@ -198,6 +199,35 @@ func (r *restored) checkConfirmed() {
 	_, err := r.after.Server().Request(t.Context(), allocation.Request{Caller: r.after.Caller, SKU: allocationtest.SKU, GPUs: 1})
 	if errs.CodeOf(err) != errs.SKUUnavailable {
 		t.Errorf("a slot was sold on a node with an unknown allocation, or on one that has not reported: %v", err)
+	}
+}
+
+// INV-63: an incomplete report proves nothing. A complete one without an active allocation, and a certificate that the database does not know,
+// are differences that change nothing.
+func TestINV63DifferencesThatChangeNothing(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	must(t, r.gate.Record(t.Context(), r.first, protocol.Report{}))
+	if adopted, err := (&secret.Certificates{DB: r.after.DB}).Adopt(t.Context(), r.silent, "0b", time.Now()); err != nil || !adopted {
+		t.Fatal(adopted, err)
+	}
+	kinds := func() (kinds []string) {
+		st, err := r.State(t.Context())
+		must(t, err)
+		for _, d := range st.Differences {
+			kinds = append(kinds, strings.TrimSpace(d.Kind+" "+d.Phase))
+		}
+		if e := st.Effects(); e.Fences+e.Releases+e.Unknown != 0 || e.Cordons != len(st.Silent()) {
+			t.Errorf("effects %+v of %v", e, kinds)
+		}
+		return kinds
+	}
+	if got := kinds(); !slices.Equal(got, []string{"unknown_certificate 0b"}) {
+		t.Errorf("after an incomplete report: %v", got)
+	}
+	r.report(r.first)
+	if got := kinds(); !slices.Equal(got, []string{"missing_on_node", "missing_on_node", "missing_on_node", "unknown_certificate 0b"}) {
+		t.Errorf("after a report without allocations: %v", got)
 	}
 }
 
