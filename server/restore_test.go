@@ -86,6 +86,15 @@ func TestINV63ARestoredDatabaseIsReadOnlyUntilItIsConfirmed(t *testing.T) {
 	if status, _, body := r.createKey(); status != http.StatusCreated {
 		t.Errorf("a change after the confirmation: %d %s", status, body)
 	}
+
+	// A restore that begins under a running server stops it as well, and its confirmation starts the loops again.
+	a.exec(`INSERT INTO restores (id, restored_to, by) VALUES (gen_random_uuid(), now(), 'ada')`)
+	r.until("the workers have ended", func() bool { return r.count(`SELECT count(*) FROM river.river_leader`) == 0 })
+	if status, _, _ := r.createKey(); status != http.StatusServiceUnavailable {
+		t.Errorf("a change under the second restore: %d", status)
+	}
+	a.exec(`UPDATE restores SET confirmed_at = now(), confirmed_by = 'ada' WHERE confirmed_at IS NULL`)
+	r.until("the workers run again", func() bool { return r.count(`SELECT count(*) FROM river.river_leader`) > 0 })
 }
 
 // INV-63: the S3 endpoint and the pages of the jobs serve reads only.
