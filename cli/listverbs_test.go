@@ -16,7 +16,7 @@ import (
 var listArguments = map[string][]string{
 	"gpuaas service-account list": {"--project", "default"},
 	"gpuaas agent list":           nil, // reads the database
-	"gpuaas backup list":          nil, // reads a target
+	"gpuaas backup list":          nil, // reads a target; cli/backup tests it
 }
 
 // TestListVerbsKnowWideAndYAML runs each list verb with both outputs.

@@ -237,7 +237,7 @@ var causes = map[string]func(*alarmed){
 	"GPUaaSWraparound": func(a *alarmed) {
 		a.database.DB = edited{a.database.DB, `max(age(datfrozenxid))`, `max(age(datfrozenxid)) + 1000000000`}
 	},
-	"GPUaaSNatsDisconnected": func(a *alarmed) { a.bus.nats = &nats.Conn{} },
+	"GPUaaSNatsDisconnected":   func(a *alarmed) { a.bus.nats = &nats.Conn{} },
 	"GPUaaSRestoreUnconfirmed": sqlCause(`INSERT INTO restores (id, restored_to, by) VALUES (gen_random_uuid(), now() - interval '1 hour', 'x')`),
 	"GPUaaSSecretOpenFailed": func(a *alarmed) {
 		at := envelope.Place{Table: "sessions", Column: "provider_token", Row: "1"}

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"cmp"
+	"path/filepath"
+
 	restsupport "github.com/gpuaas/gpuaas/api/rest/support"
 	"github.com/gpuaas/gpuaas/platform/support"
 	"github.com/gpuaas/gpuaas/server/process"
@@ -30,5 +33,5 @@ func (c Config) secrets() (all []support.Secret) {
 	for name, value := range c.Credentials.All() {
 		all = append(all, support.Secret{Name: "credential " + name, Value: string(value)})
 	}
-	return all
+	return append(all, process.KeyFile(cmp.Or(c.Keys.KEKFile, filepath.Join(c.StateDir, "kek.json")))...)
 }

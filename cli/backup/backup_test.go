@@ -60,6 +60,10 @@ func TestAnEmptyTargetHasNoBackups(t *testing.T) {
 	if err != nil || !strings.Contains(out, "No results") {
 		t.Errorf("%q, %v", out, err)
 	}
+	env["GPUAAS_OUTPUT"] = "json"
+	if out, err = run(t, env, "list"); err != nil || !strings.Contains(out, `"items": []`) {
+		t.Errorf("%q, %v", out, err)
+	}
 }
 
 func TestInputs(t *testing.T) {

@@ -179,7 +179,7 @@ func show(a *output.Console, all []backup.Listed) error {
 		t.Add("backup/"+one.ID, one.ID, output.OrDash(m.Environment), output.FormatTime(m.EndedAt), fmt.Sprintf("%.1f MiB", float64(m.Bytes())/(1<<20)), status,
 			strconv.Itoa(m.PostgreSQL), strconv.FormatInt(m.Schema, 10), strconv.FormatUint(uint64(m.Timeline), 10), m.Start.String(), m.Checks.At.String())
 	}
-	document, err := output.Encode(map[string]any{"backups": rows})
+	document, err := output.Encode(map[string]any{"items": rows})
 	if err != nil {
 		return err
 	}

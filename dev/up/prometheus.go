@@ -51,9 +51,32 @@ func (i *installation) startPrometheus(ctx context.Context) error {
 	if err := i.writePrometheus(dir); err != nil {
 		return err
 	}
+	var failed error
+	for range prometheusPorts { // another program may listen on a free port before Prometheus does
+		p, err := newPrometheus(ctx, dir)
+		if err != nil {
+			return err
+		}
+		go p.run()
+		if err := <-p.started; err != nil {
+			return fmt.Errorf("starting Prometheus: %w", err)
+		}
+		if failed = p.await(ctx); failed == nil {
+			i.prometheus = p
+			return nil
+		}
+		failed = errors.Join(failed, p.stop(ctx))
+	}
+	return failed
+}
+
+// prometheusPorts is the number of ports that are tried.
+const prometheusPorts = 3
+
+func newPrometheus(ctx context.Context, dir string) (*prometheus, error) {
 	address, err := freeLoopback(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p := &prometheus{url: "http://" + address, started: make(chan error, 1), ended: make(chan struct{})}
 	p.cmd = exec.Command("prometheus", //nolint:gosec,noctx // it ends after the server
@@ -61,12 +84,7 @@ func (i *installation) startPrometheus(ctx context.Context) error {
 		"--web.listen-address="+address, "--web.console.templates="+filepath.Join(dir, "consoles"), "--web.console.libraries="+filepath.Join(dir, "consoles"), "--log.level=warn")
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
 	p.cmd.SysProcAttr = endsWithUs()
-	go p.run()
-	if err := <-p.started; err != nil {
-		return fmt.Errorf("starting Prometheus: %w", err)
-	}
-	i.prometheus = p
-	return p.await(ctx)
+	return p, nil
 }
 
 // run starts Prometheus and waits for its end, on one thread.

@@ -51,7 +51,11 @@ func Build(ctx context.Context, sections []Section, secrets []Secret, o Options)
 			c.err = c.clean(names)
 		}
 		if c.err != nil {
-			m.Omitted = append(m.Omitted, Omission{c.File, reasonOf(c.err)})
+			reason := string(c.cleanText([]byte(strings.Join(strings.Fields(c.err.Error()), " ")), names))
+			if name := searched.in([]byte(reason)); name != "" { // before it is cut
+				return nil, errs.New(errs.Internal, "the reason why the section %s is missing contains the secret %s, so no bundle was made", c.File, name)
+			}
+			m.Omitted = append(m.Omitted, Omission{c.File, reason[:min(len(reason), mostReason)]})
 			continue
 		}
 		if name := searched.in(c.text); name != "" {
@@ -60,9 +64,6 @@ func Build(ctx context.Context, sections []Section, secrets []Secret, o Options)
 		}
 		digest := sha256.Sum256(c.text)
 		m.Files = append(m.Files, File{c.File, c.Meaning, len(c.text), hex.EncodeToString(digest[:]), c.redactions, c.truncated})
-	}
-	if name := searched.in(fmt.Appendf(nil, "%+v", m)); name != "" { // the reasons of omissions are texts of others
-		return nil, errs.New(errs.Internal, "the manifest contains the secret %s, so no bundle was made", name)
 	}
 	return pack(m, all)
 }
@@ -110,11 +111,8 @@ func read(ctx context.Context, s Section) (c content) {
 	return c
 }
 
-// reasonOf is one line of bounded length.
-func reasonOf(err error) string {
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	return text[:min(len(text), 300)]
-}
+// mostReason limits the reason of an omission.
+const mostReason = 300
 
 // pack writes the archive, its manifest first. Equal content makes equal bytes.
 func pack(m Manifest, all []content) ([]byte, error) {

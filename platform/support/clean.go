@@ -30,6 +30,10 @@ func (c *content) clean(names pseudonyms) error {
 		}
 		c.text = out.Bytes()
 	case ".txt":
+		if c.File == MetricsFile { // a name may equal that of a metric or a label
+			c.text = quoted.ReplaceAllFunc(c.text, func(value []byte) []byte { return c.cleanText(value, names) })
+			return nil
+		}
 		c.text = c.cleanText(c.text, names)
 	}
 	return nil
@@ -45,25 +49,34 @@ func (c *content) cleanDocument(names pseudonyms) error {
 	return nil
 }
 
+// masks replace what a text can be recognised by, in this sequence.
+var masks = []struct {
+	form *regexp.Regexp
+	by   string
+}{
+	{regexp.MustCompile(`-----BEGIN [A-Z ]+-----[^-]*(-----END [A-Z ]+-----)?`), redact.Mask},
+	// The path of a URL of another system may be a secret, as of a webhook. A URL may have a password, or a token as its user.
+	{regexp.MustCompile(`([a-z][a-z0-9+.-]*://)[^/\s"'@]+@`), "${1}" + redact.Mask + "@"},
+	{regexp.MustCompile(`(https?://[^/\s"'?#\\]+)[/?#][^\s"'\\]*`), "${1}/" + redact.Mask},
+	{regexp.MustCompile(`(?i)\b([\w-]*(?:secret|token|password|passwd|passphrase|authorization|cookie|api_?key|signature)[\w-]*)("?(?:\s*[=:]\s*|\s+'))("[^"\n]*"|(?:bearer |basic )?[^\s,;&"]+)`), "${1}${2}" + redact.Mask},
+	// Tokens by their form: of Stripe, age, JWT and this product.
+	{regexp.MustCompile(`\b(?:sk|rk)_(?:live|test)_\w+|\bwhsec_[\w+/=]+|\bAGE-SECRET-KEY-1[A-Z0-9]+|\beyJ[\w-]+\.[\w-]+\.[\w-]*|\bgp[a-z]_[A-Za-z0-9_-]{8,}`), redact.Mask},
+	{regexp.MustCompile(`[\pL\pN._%+-]+@[\pL\pN-]+(\.[\pL\pN-]+)+`), redact.Mask},
+}
+
 var (
-	address = regexp.MustCompile(`[\pL\pN._%+-]+@[\pL\pN-]+(\.[\pL\pN-]+)+`)
-	// A URL with a password, and a value behind the name of a secret, as they are in texts of other programs.
-	password = regexp.MustCompile(`(://[^/\s:@]*:)[^/\s@]+@`)
-	assigned = regexp.MustCompile(`(?i)\b([\w-]*(?:secret|token|password|passwd|passphrase|authorization|cookie|api_?key)[\w-]*)("?\s*[=:]\s*)("[^"\n]*"|(?:bearer |basic )?[^\s,;&"]+)`)
-	word     = regexp.MustCompile(`[\pL\pN_][\pL\pN_.-]*`)
+	word   = regexp.MustCompile(`[\pL\pN_][\pL\pN_.-]*`)
+	quoted = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"`)
 )
 
 // cleanText masks what can be recognised in a text.
 func (c *content) cleanText(text []byte, names pseudonyms) []byte {
-	replace := func(in *regexp.Regexp, by string) {
-		text = in.ReplaceAllFunc(text, func(found []byte) []byte {
+	for _, m := range masks {
+		text = m.form.ReplaceAllFunc(text, func(found []byte) []byte {
 			c.redactions++
-			return in.ReplaceAll(found, []byte(by))
+			return m.form.ReplaceAll(found, []byte(m.by))
 		})
 	}
-	replace(password, "${1}"+redact.Mask+"@")
-	replace(assigned, "${1}${2}"+redact.Mask)
-	replace(address, redact.Mask)
 	if len(names) == 0 {
 		return text
 	}
@@ -90,11 +103,11 @@ var naming = map[string]bool{
 // shortest is the length from which a name is replaced everywhere. A shorter one is a part of other texts.
 const shortest = 4
 
-// namesIn collects the names of all documents.
+// namesIn collects the names of the documents that have some.
 func namesIn(all []content, key []byte) pseudonyms {
 	names := pseudonyms{}
 	for _, c := range all {
-		if c.err != nil || path.Ext(c.File) != ".json" && path.Ext(c.File) != ".jsonl" {
+		if c.err != nil || !c.Names {
 			continue
 		}
 		d := json.NewDecoder(bytes.NewReader(c.text))

@@ -12,6 +12,9 @@ import (
 // shortestSecret is the length from which a secret is searched for. A shorter one is a part of other texts.
 const shortestSecret = 8
 
+// shortestLine is the length from which a line of a secret is searched for.
+const shortestLine = 16
+
 // needle is one form of a secret.
 type needle struct {
 	name string
@@ -22,7 +25,7 @@ type searcher []needle
 
 // search prepares the forms in which each secret may be written.
 func search(secrets []Secret) (s searcher) {
-	for _, one := range secrets {
+	for _, one := range lines(secrets) {
 		raw := []byte(one.Value)
 		if len(raw) < shortestSecret {
 			continue
@@ -38,6 +41,22 @@ func search(secrets []Secret) (s searcher) {
 		}
 	}
 	return s
+}
+
+// lines adds the lines of secrets of several lines, such as keys: a text may have one of them only.
+func lines(secrets []Secret) []Secret {
+	all := secrets
+	for _, one := range secrets {
+		if !strings.Contains(strings.TrimSpace(one.Value), "\n") {
+			continue
+		}
+		for line := range strings.Lines(one.Value) {
+			if line = strings.TrimSpace(line); len(line) >= shortestLine && !strings.HasPrefix(line, "-----") {
+				all = append(all, Secret{one.Name, line})
+			}
+		}
+	}
+	return all
 }
 
 // in returns the name of a secret that the text contains, or "".

@@ -24,6 +24,8 @@ type Section struct {
 	File string
 	// Meaning is one sentence for the manifest.
 	Meaning string
+	// Names states that the names in it are those of people, tenants, projects, nodes and repositories, for pseudonyms.
+	Names bool
 	// Read returns the content. A section that cannot be read is an omission of the bundle.
 	Read func(context.Context) ([]byte, error)
 }

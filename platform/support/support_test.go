@@ -112,6 +112,16 @@ func TestASecretEndsTheBundle(t *testing.T) {
 	if archive, err := support.Build(t.Context(), []support.Section{failing}, []support.Secret{{Name: "THE_KEY", Value: secret}}, support.Options{}); err == nil || archive != nil {
 		t.Errorf("the reason of an omission shows a secret: %v", err)
 	}
+	key := support.Secret{Name: "THE_KEY", Value: "-----BEGIN KEY-----\nAAAAC3NzaC1lZDI1NTE5\n-----END KEY-----\n"}
+	for text, safe := range map[string]bool{"line AAAAC3NzaC1lZDI1NTE5": false, "-----BEGIN KEY-----": true} {
+		if _, err := support.Build(t.Context(), []support.Section{section("a.pprof", text)}, []support.Secret{key}, support.Options{}); (err == nil) != safe {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	long := support.Section{File: "f.json", Read: func(context.Context) ([]byte, error) { return nil, errors.New(strings.Repeat("x", 295) + secret) }}
+	if archive, err := support.Build(t.Context(), []support.Section{long}, []support.Secret{{Name: "THE_KEY", Value: secret}}, support.Options{}); err == nil || archive != nil {
+		t.Errorf("a part of a secret is in the reason of an omission: %v", err)
+	}
 	short := built(t, support.Options{}, []support.Secret{{Name: "n", Value: "ok"}, {Name: "e"}}, section("ok.txt", "ok"))
 	if len(short.Files) != 1 {
 		t.Error("a value of two letters is no secret that can be searched for")
@@ -124,16 +134,20 @@ func TestMasks(t *testing.T) {
 		section("a.json", `{"items":[{"token":"canary","email":"canary@example.org","name":"plain","message":"by ada.canary@mail.example.org at postgres://gpuaas:canary@db/x?sslmode=on"}]}`),
 		section("log.jsonl", `{"msg":"plain","password":"canary","err":"Authorization: Bearer canary, then plain"}`+"\nplain client_secret=canary plain\n"),
 		section("a.txt", "api_key: \"canary two\" plain\nSET-COOKIE=canary; plain\n"),
+		section("forms.txt", strings.Join([]string{
+			"plain sk_test_canary and whsec_canary plain", "ALTER ROLE x PASSWORD 'canary' plain", "plain eyJcanary.eyJcanary.canary plain", "GET https://hooks.example.org/services/canary?sig=canary plain",
+			"AGE-SECRET-KEY-1CANARY plain", "nats://canary@nats:4222 plain", "-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY----- plain", "gpe_canarycanary plain",
+		}, "\n")),
 	)
 	plain := 0
 	for name, text := range b.Content {
-		if bytes.Contains(text, []byte("canary")) {
+		if bytes.Contains(bytes.ToLower(text), []byte("canary")) {
 			t.Errorf("%s: %s", name, text)
 		}
 		plain += bytes.Count(text, []byte("plain"))
 	}
-	if plain != 7 {
-		t.Errorf("%d of 7 innocent texts in %s", plain, b.Content)
+	if plain != 17 {
+		t.Errorf("%d of 17 innocent texts in %s", plain, b.Content)
 	}
 	for _, f := range b.Files {
 		if f.Redactions == 0 {
@@ -144,9 +158,11 @@ func TestMasks(t *testing.T) {
 
 func TestPseudonymsAreStableAndEverywhere(t *testing.T) {
 	t.Parallel()
+	named := func(s support.Section) support.Section { s.Names = true; return s }
 	sections := []support.Section{
-		section("nodes.json", `{"items":[{"name":"gpu-h100-07","tenant_name":"Acme Vision","status":"ready","note":"gpu-h100-07 is ready"}]}`),
-		section("metrics.txt", `gpuaas_node_last_report_timestamp_seconds{node="gpu-h100-07"} 1`+"\n"), section("log.jsonl", `{"node":"gpu-h100-07","msg":"of Vision."}`+"\n"),
+		section("health.json", `{"checks":[{"name":"postgres"}]}`),
+		named(section("nodes.json", `{"items":[{"name":"gpu-h100-07","tenant_name":"Acme Vision","status":"ready","note":"gpu-h100-07 is ready"},{"name":"state"}]}`)),
+		section("metrics.txt", `slots{state="free",node="gpu-h100-07"} 1`+"\n"), section("log.jsonl", `{"node":"gpu-h100-07","msg":"of Vision."}`+"\n"),
 	}
 	first := built(t, support.Options{PseudonymKey: []byte("k")}, nil, sections...)
 	for name, text := range first.Content {
@@ -162,6 +178,12 @@ func TestPseudonymsAreStableAndEverywhere(t *testing.T) {
 	}
 	if n := bytes.Count(first.Content["nodes.json"], []byte(log.Node)); n != 2 || !bytes.Contains(first.Content["metrics.txt"], []byte(log.Node)) || !first.Pseudonyms {
 		t.Errorf("%d times in %s, and %s", n, first.Content["nodes.json"], first.Content["metrics.txt"])
+	}
+	if metrics := string(first.Content["metrics.txt"]); !strings.HasPrefix(metrics, `slots{state="free",node="name-`) {
+		t.Errorf("a node with the name of a label changes the label: %s", metrics)
+	}
+	if !bytes.Contains(first.Content["health.json"], []byte("postgres")) {
+		t.Error("the name of a check is a pseudonym")
 	}
 	if !bytes.Contains(first.Content["nodes.json"], []byte(`"status":"ready"`)) {
 		t.Errorf("%s", first.Content["nodes.json"])

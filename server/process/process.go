@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
@@ -89,13 +90,13 @@ func (p Process) build(ctx context.Context) ([]byte, error) {
 	return json.Marshal(of)
 }
 
-// supportConfiguration shows numbers, switches and durations, and of each text only what kind of text it is.
+// configuration shows numbers, switches and durations, and of each text only what kind of text it is.
 func (p Process) configuration(context.Context) ([]byte, error) {
 	environment := map[string]string{}
 	for _, line := range os.Environ() {
 		name, value, _ := strings.Cut(line, "=")
 		if strings.HasPrefix(name, "GPUAAS_") || strings.HasPrefix(name, "OTEL_") || strings.HasPrefix(name, "STRIPE_") || name == "DATABASE_URL" || name == "NATS_URL" || strings.HasPrefix(name, "GO") {
-			environment["variable_"+name] = classOf(value) // the names of secrets would be masked
+			environment["variable_"+name] = classOf(value)
 		}
 	}
 	return json.Marshal(map[string]any{"environment": environment, "profile": classes(reflect.ValueOf(p.Profile))})
@@ -160,13 +161,13 @@ func (p Process) metrics(context.Context) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// mostStatement limits the text of a statement. It has no values, because all of them are parameters.
+// mostStatement limits the text of a statement. Ours have parameters; values of others are replaced.
 const mostStatement = 1000
 
 func (p Process) statements(ctx context.Context) ([]byte, error) {
 	running, err := rowsOf(ctx, p.DB, `
 		SELECT pid, state, coalesce(wait_event_type, '') AS waits_for, coalesce(wait_event, '') AS wait_event, extract(epoch FROM now() - xact_start)::float8 AS transaction_seconds,
-			extract(epoch FROM now() - query_start)::float8 AS statement_seconds, pg_blocking_pids(pid)::text AS blocked_by, left(query, $1) AS statement
+			extract(epoch FROM now() - query_start)::float8 AS statement_seconds, pg_blocking_pids(pid)::text AS blocked_by, left(regexp_replace(query, '''[^'']*''', '''…''', 'g'), $1) AS statement
 		FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle' AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 50`, mostStatement)
 	if err != nil {
 		return nil, err
@@ -193,24 +194,53 @@ func Secrets() (all []support.Secret) {
 	for _, line := range os.Environ() {
 		name, value, _ := strings.Cut(line, "=")
 		if base, file := strings.CutSuffix(name, "_FILE"); file {
-			if name, value = base, ""; redact.Secret(base) {
+			if name, value = base, ""; secret(base) {
 				value, _ = secretref.FromEnv(os.Getenv, base) // a file that cannot be read has no secret here
 			}
 		}
-		if redact.Secret(name) {
+		if secret(name) {
 			all = append(all, support.Secret{Name: name, Value: value})
 		}
-		all = append(all, support.Secret{Name: "password in " + name, Value: Password(value)})
+		if strings.HasSuffix(name, "_HEADERS") { // NAME=VALUE[,…], as of OpenTelemetry
+			for pair := range strings.SplitSeq(value, ",") {
+				_, header, _ := strings.Cut(pair, "=")
+				all = append(all, support.Secret{Name: name, Value: header})
+			}
+		}
+		all = append(all, support.Secret{Name: "login in " + name, Value: Password(value)})
 	}
 	return all
 }
 
-// Password returns the password of a URL, or "".
+// secret reports whether the value of a variable is a secret.
+func secret(name string) bool {
+	return redact.Secret(name) || strings.HasSuffix(name, "SSH_KEY") || name == "PGPASSWORD" || name == "GPUAAS_KEK"
+}
+
+// Password returns the password of a URL, the token that a URL of NATS has as its user, or "".
 func Password(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
 		return ""
 	}
-	password, _ := u.User.Password()
+	password, found := u.User.Password()
+	if !found && strings.HasPrefix(u.Scheme, "nats") {
+		return u.User.Username()
+	}
 	return password
 }
+
+// KeyFile returns the texts of a file with keys that no bundle may contain, such as that of the key-encryption key.
+func KeyFile(path string) (all []support.Secret) {
+	text, err := os.ReadFile(filepath.Clean(path))
+	if err != nil {
+		return nil
+	}
+	for _, value := range long.FindAllString(string(text), -1) {
+		all = append(all, support.Secret{Name: filepath.Base(path), Value: value})
+	}
+	return all
+}
+
+// long is a key in base64 or hexadecimal digits.
+var long = regexp.MustCompile(`[A-Za-z0-9+/_=-]{32,}`)

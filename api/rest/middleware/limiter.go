@@ -277,7 +277,11 @@ func (s *Chain) Share(ctx context.Context) {
 	defer cancel()
 	fullIn, err := l.shared.Share(ctx, spent, at.Sub(l.shares))
 	if l.away.Swap(err != nil) != (err != nil) {
-		s.Log.WarnContext(ctx, "shared rate limits", slog.Any("err", err))
+		if err != nil {
+			s.Log.WarnContext(ctx, "rate limits are not shared", slog.Any("err", err))
+		} else {
+			s.Log.InfoContext(ctx, "rate limits are shared again")
+		}
 	}
 	// After a failed exchange, or with more than shareMost buckets, the next exchange covers this
 	// time, too.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -66,6 +67,9 @@ func (s *Handlers) GetSupportBundle(ctx context.Context, req oapi.GetSupportBund
 // mostItems is the length of each list in a bundle.
 var mostItems = 100
 
+// named are the sections with names of people and of what they own.
+var named = []string{"nodes.json", "plans.json", "revisions.json", "git-sources.json", "drift.json"}
+
 // sections reads other operations as the caller, whose roles decide.
 func (s *Handlers) sections(r *request.Call) []support.Section {
 	all := []support.Section{{File: "jobs.json", Meaning: "Jobs that were given up or wait for another attempt, without their arguments.", Read: s.jobs}}
@@ -104,7 +108,7 @@ func (s *Handlers) sections(r *request.Call) []support.Section {
 			return v1.ListConsumers(ctx, oapi.ListConsumersRequestObject{})
 		}},
 	} {
-		all = append(all, support.Section{File: one.file, Meaning: one.meaning, Read: func(ctx context.Context) ([]byte, error) {
+		all = append(all, support.Section{File: one.file, Meaning: one.meaning, Names: slices.Contains(named, one.file), Read: func(ctx context.Context) ([]byte, error) {
 			in, err := s.Enter(r, one.operation)
 			if err != nil {
 				return nil, err

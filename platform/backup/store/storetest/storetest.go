@@ -70,7 +70,7 @@ func mustList(t *testing.T, s store.Store, folder string, want ...string) {
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name)
-		if time.Since(e.Modified) > time.Hour { //nolint:forbidigo // of the file system
+		if time.Since(e.Modified) > time.Hour {
 			t.Errorf("%+v", e)
 		}
 	}
