@@ -157,7 +157,10 @@ func checkWAL(m manifest.Manifest, p Point, names []string) error {
 	have, last := map[string]bool{}, uint64(0)
 	for _, name := range names {
 		have[name] = true
-		if timeline, number := lsn.Split(name, m.SegmentBytes); lsn.IsSegment(name) && timeline == m.Timeline {
+		if !lsn.IsSegment(name) {
+			continue
+		}
+		if timeline, number := lsn.Split(name, m.SegmentBytes); timeline == m.Timeline {
 			last = max(last, number)
 		}
 	}
