@@ -161,7 +161,7 @@ func (p *prometheus) await(ctx context.Context) error {
 		}
 		select {
 		case <-p.ended:
-			return errors.New("Prometheus has ended at its start")
+			return errors.New("the program prometheus has ended at its start")
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for Prometheus: %w", ctx.Err())
 		case <-time.After(tokenPause):

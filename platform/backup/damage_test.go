@@ -1,6 +1,7 @@
 package backup_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,12 +82,20 @@ func TestDamage(t *testing.T) {
 		"base altered":        {func(t *testing.T, dir string) { flip(t, filepath.Join(dir, base), -100) }, errs.DecryptionFailed, "base.tar"},
 		"base cut":            {func(t *testing.T, dir string) { cut(t, filepath.Join(dir, base), 1) }, errs.DecryptionFailed, "cut"},
 		"base longer":         {func(t *testing.T, dir string) { cut(t, filepath.Join(dir, base), -1) }, errs.DecryptionFailed, "altered"},
-		"base missing":        {func(t *testing.T, dir string) { check(t, os.Remove(filepath.Join(dir, base))) }, errs.NotFound, "missing"},
-		"WAL missing":         {func(t *testing.T, dir string) { check(t, os.Remove(filepath.Join(dir, wal(first)))) }, errs.NotFound, first},
-		"later WAL missing":   {func(t *testing.T, dir string) { check(t, os.Remove(filepath.Join(dir, wal(later)))) }, errs.NotFound, later},
-		"WAL altered":         {func(t *testing.T, dir string) { flip(t, filepath.Join(dir, wal(first)), -100) }, errs.DecryptionFailed, first},
-		"WAL cut":             {func(t *testing.T, dir string) { cut(t, filepath.Join(dir, wal(first)), 1) }, errs.DecryptionFailed, first},
-		"header of WAL":       {func(t *testing.T, dir string) { flip(t, filepath.Join(dir, wal(first)), 60) }, errs.SignatureInvalid, first},
+		"base of another writer": {func(t *testing.T, dir string) {
+			f, err := os.Create(filepath.Join(dir, base))
+			check(t, err)
+			w, err := s.server.Encrypt(f) // the recipient is no secret
+			check(t, err)
+			_, err = w.Write(make([]byte, 1024)) // an archive without files
+			check(t, errors.Join(err, w.Close(), f.Close()))
+		}, errs.SignatureInvalid, "is not the one of the manifest"},
+		"base missing":      {func(t *testing.T, dir string) { check(t, os.Remove(filepath.Join(dir, base))) }, errs.NotFound, "missing"},
+		"WAL missing":       {func(t *testing.T, dir string) { check(t, os.Remove(filepath.Join(dir, wal(first)))) }, errs.NotFound, first},
+		"later WAL missing": {func(t *testing.T, dir string) { check(t, os.Remove(filepath.Join(dir, wal(later)))) }, errs.NotFound, later},
+		"WAL altered":       {func(t *testing.T, dir string) { flip(t, filepath.Join(dir, wal(first)), -100) }, errs.DecryptionFailed, first},
+		"WAL cut":           {func(t *testing.T, dir string) { cut(t, filepath.Join(dir, wal(first)), 1) }, errs.DecryptionFailed, first},
+		"header of WAL":     {func(t *testing.T, dir string) { flip(t, filepath.Join(dir, wal(first)), 60) }, errs.SignatureInvalid, first},
 		"WAL of another name": {func(t *testing.T, dir string) {
 			text, err := os.ReadFile(filepath.Join(dir, wal(later)))
 			check(t, err)

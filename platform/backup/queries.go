@@ -26,8 +26,10 @@ const (
 	// selectQuiet is the first statement of the snapshot: no transaction with an id may be in progress in it.
 	selectQuiet = `SELECT pg_snapshot_xmax(s)::text, pg_snapshot_xmin(s) = pg_snapshot_xmax(s) FROM pg_current_snapshot() s`
 
-	// selectAfter runs in another session: a transaction with an id that began meanwhile could have committed.
+	// selectAfter and the two after it run in another session, in this sequence. A transaction whose commit is before the
+	// position either still has the lock of its id, or has raised the end of the snapshot.
 	selectAfter = `SELECT pg_current_wal_insert_lsn()::text`
+	selectFree  = `SELECT NOT EXISTS (SELECT FROM pg_locks WHERE locktype = 'transactionid' AND granted)`
 	selectXmax  = `SELECT pg_snapshot_xmax(pg_current_snapshot())::text`
 
 	// switchSegment ends the present segment, so that PostgreSQL archives it. A message before it makes sure that the

@@ -45,20 +45,23 @@ func countRows(ctx context.Context, db *pgxpool.Pool) (at lsn.LSN, rows map[stri
 var errBusy = errors.New("a transaction is writing")
 
 // countIn proves that snapshot and position are the same state. No transaction with an id is in progress in the snapshot,
-// and none received an id up to the position: so none committed in between.
-func countIn(ctx context.Context, db *pgxpool.Pool, tx pgx.Tx) (at lsn.LSN, rows map[string]int64, err error) {
+// none has the lock of its id after the position was read, and none has ended in between: so none committed in between.
+func countIn(ctx context.Context, db pg.Queryer, tx pgx.Tx) (at lsn.LSN, rows map[string]int64, err error) {
 	for _, sql := range []string{snapshot, patient} {
 		if _, err := tx.Exec(ctx, sql); err != nil {
 			return 0, nil, err
 		}
 	}
 	var xmax, later, position string
-	var quiet bool
+	var quiet, free bool
 	if err := tx.QueryRow(ctx, selectQuiet).Scan(&xmax, &quiet); err != nil {
 		return 0, nil, fmt.Errorf("reading a snapshot: %w", err)
 	}
 	if err := db.QueryRow(ctx, selectAfter).Scan(&position); err != nil {
 		return 0, nil, fmt.Errorf("reading the position in the WAL: %w", err)
+	}
+	if err := db.QueryRow(ctx, selectFree).Scan(&free); err != nil {
+		return 0, nil, fmt.Errorf("reading the locks of transactions: %w", err)
 	}
 	if err := db.QueryRow(ctx, selectXmax).Scan(&later); err != nil {
 		return 0, nil, fmt.Errorf("reading a snapshot: %w", err)
@@ -66,7 +69,7 @@ func countIn(ctx context.Context, db *pgxpool.Pool, tx pgx.Tx) (at lsn.LSN, rows
 	if at, err = lsn.Parse(position); err != nil {
 		return 0, nil, err
 	}
-	if !quiet || later != xmax {
+	if !quiet || !free || later != xmax {
 		return at, nil, errBusy
 	}
 	rows, err = countTables(ctx, tx)

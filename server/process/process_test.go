@@ -11,7 +11,7 @@ import (
 )
 
 // Each way by which a server receives a secret is in the list.
-func TestSecretsOfTheEnvironment(t *testing.T) {
+func TestSecretsOfTheEnvironment(t *testing.T) { //nolint:paralleltest // it sets the environment
 	file := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(file, []byte("of-a-file\n"), 0o600); err != nil {
 		t.Fatal(err)
