@@ -37,11 +37,12 @@ COMMENT ON TABLE restore_allocations IS
 CREATE INDEX restore_allocations_by_node ON restore_allocations (node_id);
 
 -- Readers of events and audit rows continue after the positions that the lost history has used. A cluster has no 2^32
--- transactions between a backup and its restore.
+-- transactions between a backup and its restore. A cluster that was filled from a dump numbers its transactions from the
+-- beginning, so that the positions first continue after the stored ones.
 -- +goose StatementBegin
 CREATE FUNCTION skip_lost_positions() RETURNS trigger LANGUAGE plpgsql SET search_path = public, pg_temp AS $$
 DECLARE
-	base numeric := xact_position()::text::numeric - pg_current_xact_id()::text::numeric + 4294967296;
+	base numeric := continue_positions()::numeric + 4294967296;
 BEGIN
 	EXECUTE format($f$CREATE OR REPLACE FUNCTION public.xact_position() RETURNS xid8 LANGUAGE sql VOLATILE
 		RETURN (pg_current_xact_id()::text::numeric + %s)::text::xid8$f$, base);
@@ -53,7 +54,8 @@ END $$;
 COMMENT ON FUNCTION skip_lost_positions IS 'Raises the base of the positions, so that no position of the lost history is used again.';
 CREATE TRIGGER restores_skip_lost_positions AFTER INSERT ON restores FOR EACH ROW EXECUTE FUNCTION skip_lost_positions();
 
--- Views compare the tables of several packages. Only the owner reads them.
+-- Views compare the tables of several packages. Only the owner reads them. They depend on columns of these tables: a later
+-- migration that removes or changes such a column drops the views first, and creates them again.
 CREATE VIEW restore_expected_nodes AS
 	SELECT n.id AS node_id, n.name, r.reported_at
 	FROM nodes n LEFT JOIN restore_reports r ON r.node_id = n.id AND r.complete

@@ -27,7 +27,7 @@ const (
 	newestFirst = ` ORDER BY at DESC, id DESC LIMIT $%d`
 )
 
-const selectNewest = `SELECT coalesce((SELECT at FROM audit_logs ORDER BY at DESC LIMIT 1), '-infinity')`
+const selectNewest = `SELECT coalesce((SELECT at FROM audit_logs WHERE at < coalesce($1::timestamptz, 'infinity') ORDER BY at DESC LIMIT 1), '-infinity')`
 
 // Statements of sealing.
 const (

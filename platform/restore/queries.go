@@ -13,7 +13,9 @@ const (
 	selectLatest = `SELECT max(began_at) FROM restores`
 
 	insertRestore = `INSERT INTO restores (id, backup_id, restored_to, by) VALUES ($1, $2, $3, $4) RETURNING ` + columns
+	replaceOpen   = `UPDATE restores SET backup_id = $2, restored_to = $3, by = $4, report = '{}' WHERE id = $1 RETURNING ` + columns
 	lockRestores  = `LOCK TABLE restores IN SHARE ROW EXCLUSIVE MODE`
+	lockReaders   = `LOCK TABLE restores IN ACCESS EXCLUSIVE MODE`
 	lockReports   = `LOCK TABLE restore_reports IN SHARE MODE`
 
 	confirmOpen = `UPDATE restores SET confirmed_at = now(), confirmed_by = $1, report = report || $2 WHERE confirmed_at IS NULL`

@@ -37,6 +37,8 @@ type Point struct {
 	At     time.Time
 	Backup string // of GPUaaS; empty for snapshots and dumps
 	By     string
+	// Replace corrects the point of the restore in progress. Without it, the restore in progress is one that the backup contains.
+	Replace bool
 }
 
 // Open returns the restore that is not confirmed, or nil.
@@ -64,8 +66,11 @@ func Last(ctx context.Context, q pg.Queryer) (*Restore, error) {
 // Begin marks the database as restored to a point. The servers must be down. It ends all sessions of the database: some of
 // them were ended in the lost time. Repeated for the same point, it returns the restore in progress.
 func Begin(ctx context.Context, db pg.Pool, p Point) (r Restore, err error) {
+	p.At = p.At.Truncate(time.Microsecond) // as the database stores it
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lockRestores); err != nil {
+		// A server that starts from now on waits for the end of this transaction when it reads the restores. One that has read
+		// them before is connected, so that checkServers finds it.
+		if _, err := tx.Exec(ctx, lockReaders); err != nil {
 			return fmt.Errorf("locking the restores: %w", err)
 		}
 		if err := checkServers(ctx, tx); err != nil {
@@ -79,7 +84,11 @@ func Begin(ctx context.Context, db pg.Pool, p Point) (r Restore, err error) {
 			r = *open
 			return nil
 		}
-		if err := checkPoint(ctx, tx, p.At); err != nil {
+		if p.Replace {
+			r, err = replace(ctx, tx, open, p)
+			return err
+		}
+		if err := checkPoint(ctx, tx, p.At, nil); err != nil {
 			return err
 		}
 		r, err = insert(ctx, tx, p)
@@ -95,32 +104,54 @@ func insert(ctx context.Context, tx pgx.Tx, p Point) (Restore, error) {
 	}
 	b := &pgx.Batch{}
 	revocation.QueueSessionsBefore(b, r.BeganAt)
+	return r, write(ctx, tx, b, r)
+}
+
+// replace corrects the point of the restore in progress. Audit rows since its begin are of the restored database.
+func replace(ctx context.Context, tx pgx.Tx, open *Restore, p Point) (Restore, error) {
+	if open == nil {
+		return Restore{}, errs.New(errs.Conflict, "no restore is in progress, so there is no point to replace").Try("repeat it without --replace")
+	}
+	if err := checkPoint(ctx, tx, p.At, &open.BeganAt); err != nil {
+		return Restore{}, err
+	}
+	r, err := pg.One(ctx, tx, "the corrected restore", replaceOpen, pgx.RowToStructByPos[Restore], open.ID, p.Backup, p.At, p.By)
+	if err != nil {
+		return Restore{}, err
+	}
+	return r, write(ctx, tx, &pgx.Batch{}, r)
+}
+
+// write sends a batch with the audit row of a begin.
+func write(ctx context.Context, tx pgx.Tx, b *pgx.Batch, r Restore) error {
 	audit.Queue(b, audit.Entry{By: audit.OnServer("system:operator", "gpuaas restore begin"), Action: "restore.begin", Target: Target(r.ID), After: r})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return Restore{}, fmt.Errorf("marking the database as restored: %w", err)
+		return fmt.Errorf("marking the database as restored: %w", err)
 	}
-	return r, nil
+	return nil
 }
 
 // Target names a restore in audit rows.
 func Target(id uuid.UUID) string { return "restore/" + id.String() }
 
-// checkPoint rejects a point that cannot be that of this database.
-func checkPoint(ctx context.Context, tx pgx.Tx, at time.Time) error {
-	var now time.Time
-	if err := tx.QueryRow(ctx, `SELECT now()`).Scan(&now); err != nil {
+// checkPoint rejects a point that cannot be that of this database. began is the begin of a restore whose point is corrected.
+func checkPoint(ctx context.Context, tx pgx.Tx, at time.Time, began *time.Time) error {
+	var latest time.Time
+	if err := tx.QueryRow(ctx, `SELECT coalesce($1, now())`, began).Scan(&latest); err != nil {
 		return fmt.Errorf("reading the time: %w", err)
 	}
-	if at.After(now) {
-		return errs.Invalid("--at", "%s is in the future", at.UTC().Format(time.RFC3339)).Try("give the time that the database was restored to")
+	if at.After(latest) {
+		return errs.Invalid("--at", "%s is in the future, or after the begin of the restore", at.UTC().Format(time.RFC3339)).
+			Try("give the time that the database was restored to")
 	}
-	newest, err := audit.Newest(ctx, tx)
+	newest, err := audit.Newest(ctx, tx, began)
 	if err != nil {
 		return err
 	}
 	if at.Before(newest) {
 		return errs.Invalid("--at", "%s is before the newest audit row, of %s: the database was not restored to that time",
-			at.UTC().Format(time.RFC3339), newest.UTC().Format(time.RFC3339Nano)).Try("give the time that the database was restored to")
+			at.UTC().Format(time.RFC3339), newest.UTC().Format(time.RFC3339Nano)).
+			Try("give the time that the database was restored to; --replace corrects that of a restore in progress")
 	}
 	return nil
 }

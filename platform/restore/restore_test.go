@@ -3,6 +3,7 @@ package restore_test
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestBeginEndsSessionsAndSkipsLostPositions(t *testing.T) {
 	if n := read[int](t, db, `SELECT count(*) FROM sessions WHERE ended_at IS NULL`); n != 0 {
 		t.Errorf("%d sessions are left", n)
 	}
-	if newest, err := audit.Newest(t.Context(), db); err != nil || newest.Before(now) {
+	if newest, err := audit.Newest(t.Context(), db, nil); err != nil || newest.Before(now) {
 		t.Errorf("the newest audit row is of %s, %v", newest, err)
 	}
 }
@@ -121,5 +122,93 @@ func TestAGateEndsAndStartsLoops(t *testing.T) {
 	<-ended
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// waiting returns whether another transaction waits for a lock of a table.
+func waiting(t *testing.T, db *pgxpool.Pool, table string) bool {
+	t.Helper()
+	return read[bool](t, db, `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = $1::regclass AND NOT granted)`, table)
+}
+
+func until(t *testing.T, what string, yes func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !yes(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// A server that starts after the begin has looked for servers, and before it commits, waits for the commit.
+func TestAServerThatStartsDuringTheBeginIsClosed(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Clone(t)
+	hold, err := db.Begin(t.Context())
+	must(t, err)
+	_, err = hold.Exec(t.Context(), `LOCK TABLE sessions IN SHARE MODE`) // stops the begin at its last statements
+	must(t, err)
+	began, started := make(chan error, 1), make(chan error, 1)
+	at := read[time.Time](t, db, `SELECT now()`)
+	go func() {
+		_, err := restore.Begin(t.Context(), db, restore.Point{At: at, By: "ada"})
+		began <- err
+	}()
+	until(t, "the begin waits", func() bool { return waiting(t, db, "sessions") })
+	g := &restore.Gate{DB: db, Log: slog.New(slog.DiscardHandler)}
+	go func() { started <- g.Refresh(t.Context()) }()
+	until(t, "the server has read the restores, or waits", func() bool { return len(started) == 1 || waiting(t, db, "restores") })
+	must(t, hold.Rollback(t.Context()))
+	must(t, <-began)
+	must(t, <-started)
+	if !g.Closed() {
+		t.Error("the server has started its loops")
+	}
+}
+
+// A wrong point is corrected before the confirmation. The audit rows since the begin are not of the lost history.
+func TestAPointIsCorrected(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Clone(t)
+	_, err := db.Exec(t.Context(), `INSERT INTO audit_logs (id, actor, action, target_urn, at) VALUES (gen_random_uuid(), 'a', 'b', 'c', now() - interval '1 hour')`)
+	must(t, err)
+	now := read[time.Time](t, db, `SELECT now()`)
+	right := restore.Point{At: now.Add(-30*time.Minute + 999*time.Nanosecond), By: "ada", Replace: true}
+	if _, err := restore.Begin(t.Context(), db, right); errs.CodeOf(err) != errs.Conflict {
+		t.Errorf("without a restore: %v", err)
+	}
+	wrong, err := begin(t, db, now)
+	must(t, err)
+	if _, err := begin(t, db, right.At); errs.CodeOf(err) != errs.ValidationError {
+		t.Errorf("another point without --replace: %v", err)
+	}
+	for range 2 {
+		r, err := restore.Begin(t.Context(), db, right)
+		if err != nil || r.ID != wrong.ID || r.BackupID != "" || !r.RestoredTo.Equal(right.At.Truncate(time.Microsecond)) {
+			t.Errorf("corrected: %+v, %v", r, err)
+		}
+	}
+	if n := read[int](t, db, `SELECT count(*) FROM audit_logs WHERE action = 'restore.begin'`); n != 2 {
+		t.Errorf("%d audit rows of a begin and a correction", n)
+	}
+	for reason, at := range map[string]time.Time{"before the newest audit row": now.Add(-2 * time.Hour), "after the begin": wrong.BeganAt.Add(time.Microsecond)} {
+		if _, err := restore.Begin(t.Context(), db, restore.Point{At: at, By: "ada", Replace: true}); errs.CodeOf(err) != errs.ValidationError {
+			t.Errorf("%s: %v", reason, err)
+		}
+	}
+}
+
+// A dump of a cluster with more than 2^32 transactions is restored to a new one: positions continue after the stored ones.
+func TestPositionsContinueAfterADumpWithHighOnes(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Clone(t)
+	const high = int64(5) << 32
+	_, err := db.Exec(t.Context(), `INSERT INTO audit_logs (id, actor, action, target_urn, at, xid)
+		VALUES (gen_random_uuid(), 'a', 'b', 'c', now() - interval '1 hour', $1::text::xid8)`, strconv.FormatInt(high, 10))
+	must(t, err)
+	_, err = begin(t, db, read[time.Time](t, db, `SELECT now()`))
+	must(t, err)
+	if next, horizon := read[int64](t, db, `SELECT xact_position()::text::bigint`), read[int64](t, db, `SELECT xact_horizon()::text::bigint`); next < high+1<<32 || horizon < high {
+		t.Errorf("the next position is %d, the horizon %d; %d is stored", next, horizon, high)
 	}
 }
