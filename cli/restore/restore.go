@@ -34,6 +34,7 @@ func NewRestore(a *output.Console) *cobra.Command {
 
 func newBegin(a *output.Console) *cobra.Command {
 	var at, backup string
+	var replace bool
 	cmd := &cobra.Command{
 		Use: "begin", Short: "Mark the database as restored", Args: cobra.NoArgs,
 		Example: "  gpuaas restore begin --at 2026-11-29T10:15:00Z",
@@ -41,23 +42,24 @@ func newBegin(a *output.Console) *cobra.Command {
 Stop all servers before the restore, and run this command before the first of them starts.
 Servers then change nothing, and receive reports of nodes, until gpuaas restore confirm. All
 sessions end. The command also updates the schema. It needs DATABASE_URL, with the login of the
-owner of the database.`,
+owner of the database. --replace corrects a wrong time before the confirmation.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if at == "" {
 				return output.UsageError("set --at to the time that the database was restored to")
 			}
-			if a.Env("DATABASE_URL") == "" {
+			if a.Env("DATABASE_URL") == "" && a.Env("DATABASE_URL_FILE") == "" {
 				return output.UsageError("set DATABASE_URL: the database of gpuaas up runs only with its server, which must be stopped")
 			}
 			point, err := a.ParseTime("--at", at)
 			if err != nil {
 				return err
 			}
-			return begin(cmd.Context(), a, restore.Point{At: *point, Backup: backup, By: actor()})
+			return begin(cmd.Context(), a, restore.Point{At: *point, Backup: backup, By: actor(), Replace: replace})
 		},
 	}
 	cmd.Flags().StringVar(&at, "at", "", "time that the database was restored to, such as 2026-11-29T10:15:00Z")
 	cmd.Flags().StringVar(&backup, "backup", "", "id of the backup")
+	cmd.Flags().BoolVar(&replace, "replace", false, "correct the time of a restore that is not confirmed")
 	return cmd
 }
 
@@ -178,8 +180,9 @@ func newConfirm(a *output.Console) *cobra.Command {
 		Use: "confirm", Short: "Resume the servers after a restore", Args: cobra.NoArgs,
 		Long: `Shows the differences and what the confirmation does, and prompts. In one transaction it raises the
 fences above those that nodes report, releases allocations that their nodes have released, puts
-an operator hold on nodes with allocations that the database does not know, and removes jobs
-that the control loop derives again. It destroys nothing. Servers continue within a second.
+an operator hold on nodes with allocations that the database does not know, removes jobs that
+the control loop derives again, and pauses all automatic top-ups until their tenants resume
+them: the database has lost charges. It destroys nothing. Servers continue within a second.
 
 A node that has not reported must be named with --without-nodes. It gets an operator hold, too.` + ownerText,
 		Example: "  gpuaas restore confirm\n  gpuaas restore confirm --without-nodes gpu-07 --yes",
@@ -207,10 +210,13 @@ func confirm(ctx context.Context, a *output.Console, s *recovery.Service, c reco
 			return err
 		}
 		e := st.Effects()
-		a.Notify("The confirmation raises %s, releases %s, records %s, and puts an operator hold on %s.", output.CountOf(e.Fences, "fence"),
+		a.Notify("The confirmation raises %s, releases %s, records %s, puts an operator hold on %s, and pauses all automatic top-ups.", output.CountOf(e.Fences, "fence"),
 			output.CountOf(e.Releases, "allocation"), output.CountOf(e.Unknown, "unknown allocation"), output.CountOf(e.Cordons, "node"))
 		if err := agree(ctx, a, yes); err != nil {
 			return err
+		}
+		if !yes {
+			c.Agreed = st.Digest()
 		}
 	}
 	done, err := s.Confirm(ctx, c)
@@ -223,6 +229,9 @@ func confirm(ctx context.Context, a *output.Console, s *recovery.Service, c reco
 	}
 	a.Notify("%s Confirmed: %s raised, %s released, %s found, %s without new allocations.", output.SymbolGood, output.CountOf(done.Fences, "fence"),
 		output.CountOf(len(done.Released), "allocation"), output.CountOf(len(done.Unknown), "unknown allocation"), output.CountOf(len(done.Cordoned), "node"))
+	if done.Paused > 0 {
+		a.Notify("%s paused. A tenant resumes its own: gpuaas balance auto-topup resume ID", output.CountOf(done.Paused, "automatic top-up"))
+	}
 	if len(done.Cordoned) > 0 {
 		a.Notify("Next: inspect %s, then gpuaas node uncordon NODE --force", strings.Join(done.Cordoned, ", "))
 	}

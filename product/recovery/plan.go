@@ -1,6 +1,10 @@
 package recovery
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
 	"github.com/google/uuid"
 
 	"github.com/gpuaas/gpuaas/internal/ids"
@@ -35,6 +39,17 @@ func (s State) plan() plan {
 		}
 	}
 	return p
+}
+
+// Digest identifies what a confirmation of this state does.
+func (s State) Digest() string {
+	p := s.plan()
+	text, err := json.Marshal([]any{p.fences, p.release, p.unknown, p.cordon})
+	if err != nil {
+		panic(err) // each of them can be encoded
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }
 
 // Effects counts the changes of a confirmation.

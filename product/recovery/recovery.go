@@ -20,6 +20,8 @@ import (
 	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/identity"
 	"github.com/gpuaas/gpuaas/platform/identity/revocation"
+	"github.com/gpuaas/gpuaas/platform/payment"
+	"github.com/gpuaas/gpuaas/platform/payment/autotopup"
 	"github.com/gpuaas/gpuaas/platform/restore"
 	"github.com/gpuaas/gpuaas/product/allocation"
 	"github.com/gpuaas/gpuaas/product/fleet"
@@ -72,7 +74,9 @@ func read(ctx context.Context, q pg.Queryer) (State, error) {
 // Confirmation is the request of an operator.
 type Confirmation struct {
 	By           string
-	WithoutNodes []string // names of nodes that are not waited for; they sell nothing until an operator removes its operator hold
+	WithoutNodes []string // names of nodes that are not waited for; each sells nothing until an operator removes its operator hold
+	// Agreed is the digest of the plan that the operator has seen. Another plan is rejected; empty: it is not compared.
+	Agreed string
 }
 
 // Done lists the effects of a confirmation.
@@ -84,6 +88,7 @@ type Done struct {
 	Released []uuid.UUID     `json:"released"` // allocations that their nodes had released
 	Cordoned []string        `json:"cordoned"` // nodes
 	Jobs     int64           `json:"jobs_removed"`
+	Paused   int             `json:"auto_topups_paused"`
 }
 
 // Confirm lets the servers continue. All its effects are one transaction; a crash before its commit leaves the restore
@@ -102,6 +107,9 @@ func (s *Service) Confirm(ctx context.Context, c Confirmation) (done Done, err e
 		}
 		if err := checkReports(st, c.WithoutNodes); err != nil {
 			return err
+		}
+		if c.Agreed != "" && c.Agreed != st.Digest() {
+			return errs.New(errs.Conflict, "a report of a node has changed the differences since they were displayed").Try("repeat it, and read them again")
 		}
 		done = Done{Restore: *st.InProgress, Unknown: []uuid.UUID{}, Released: []uuid.UUID{}, Cordoned: []string{}}
 		if err := s.apply(ctx, tx, st, c, &done); err != nil {
@@ -164,6 +172,10 @@ func (s *Service) apply(ctx context.Context, tx pgx.Tx, st State, c Confirmation
 			fleet.QueueHold(b, fleet.Hold{Node: n.ID, Kind: fleet.Cordon, Cause: fleet.ByOperator, Owner: byCommand().Actor, Reason: reason})
 			done.Cordoned = append(done.Cordoned, n.Name)
 		}
+	}
+	topUps := autotopup.Service{Service: &payment.Service{Naming: s.Allocations.Naming}}
+	if done.Paused, err = topUps.PauseAll(ctx, tx, byCommand()); err != nil {
+		return err
 	}
 	return finish(ctx, tx, b, c, done)
 }

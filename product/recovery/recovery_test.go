@@ -55,6 +55,9 @@ func setup(t *testing.T) *restored {
 		_, err := w.DB.Exec(t.Context(), `INSERT INTO certificates (serial, node_id, status, not_after) VALUES ($1, $2, 'active', now() + interval '1 hour')`, node.String(), node)
 		must(t, err)
 	}
+	_, err := w.DB.Exec(t.Context(), `INSERT INTO payment_mandates (id, org_id, principal, status, customer, livemode, currency, payment_method, threshold_minor, amount_minor,
+			monthly_cap_minor, confirmed_at) VALUES (gen_random_uuid(), $1, gen_random_uuid(), 'active', 'cus_1', false, 'EUR', 'pm_1', 1000000000, 500, 1000, now())`, w.Caller.Tenant)
+	must(t, err)
 	after := *w
 	after.DB = pgtest.Copy(t, w.DB)
 	after.Desired = &desired.Store{DB: after.DB, Hints: w.Hints}
@@ -157,12 +160,19 @@ func TestINV63AConfirmedRestoreDestroysNothing(t *testing.T) {
 	if _, err := r.confirm("gpu-02", "gpu-99"); errs.CodeOf(err) != errs.ValidationError {
 		t.Errorf("without an unknown node: %v", err)
 	}
+	shown := recovery.Confirmation{By: "ada", WithoutNodes: []string{"gpu-02"}, Agreed: st.Digest()}
+	r.report(r.silent)
+	if _, err := r.Confirm(t.Context(), shown); errs.CodeOf(err) != errs.Conflict || !strings.Contains(err.Error(), "displayed") {
+		t.Errorf("after a report that came while the operator read: %v", err)
+	}
+	_, err = r.after.DB.Exec(t.Context(), `DELETE FROM restore_reports WHERE node_id = $1`, r.silent)
+	must(t, err)
 	if n := r.count(`SELECT count(*) FROM restores WHERE confirmed_at IS NULL`); n != 1 {
 		t.Fatal("a rejected confirmation has confirmed")
 	}
-	done, err := r.confirm("gpu-02")
+	done, err := r.Confirm(t.Context(), shown)
 	must(t, err)
-	if done.Already || done.Fences != 2 || !slices.Equal(done.Unknown, []uuid.UUID{r.lost.ID.UUID}) || !slices.Equal(done.Released, []uuid.UUID{r.released.ID.UUID}) || !slices.Equal(done.Cordoned, []string{"gpu-01", "gpu-02"}) {
+	if done.Already || done.Paused != 1 || done.Fences != 2 || !slices.Equal(done.Unknown, []uuid.UUID{r.lost.ID.UUID}) || !slices.Equal(done.Released, []uuid.UUID{r.released.ID.UUID}) || !slices.Equal(done.Cordoned, []string{"gpu-01", "gpu-02"}) {
 		t.Errorf("done: %+v", done)
 	}
 	r.checkConfirmed()
@@ -179,6 +189,8 @@ func (r *restored) checkConfirmed() {
 		"an audit row of it":    r.count(`SELECT count(*) FROM audit_logs WHERE action = 'restore.confirm'`),
 		"a release":             r.count(`SELECT count(*) FROM allocations WHERE id = $1 AND status = 'releasing'`, r.released.ID),
 		"a closed interval":     r.count(`SELECT count(*) FROM usage_records WHERE allocation_id = $1 AND end_s IS NOT NULL`, r.released.ID),
+		"a paused mandate":      r.count(`SELECT count(*) FROM payment_mandates WHERE status = 'paused' AND reason = 'restored'`),
+		"an event of it":        r.count(`SELECT count(*) FROM outbox_events WHERE subject = 'payments.auto_topup_paused'`),
 		"an unknown allocation": r.count(`SELECT count(*) FROM restore_allocations WHERE allocation_id = $1 AND node_id = $2`, r.lost.ID, r.first),
 	} {
 		if n != 1 {

@@ -56,6 +56,7 @@ const (
 	reasonDeclined   = "declined"         // too often in a row
 	reasonReconcile  = "failed_reconcile" // the provider has charged something else
 	reasonCurrency   = "currency"         // the balance has another one
+	reasonRestored   = "restored"         // the database was restored, and has lost charges
 	reasonReplaced   = "replaced"
 	reasonExpired    = "expired"
 	reasonUnopened   = "never_opened"

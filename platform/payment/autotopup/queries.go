@@ -9,6 +9,7 @@ const (
 	selectBegun     = mandates + `WHERE org_id = $1 AND status IN ('pending', 'unconfirmed')`
 	selectConfirmed = mandates + `WHERE org_id = $1 AND status IN ('active', 'paused')`
 	lockConfirmed   = selectConfirmed + ` FOR UPDATE`
+	lockActive      = mandates + `WHERE status = 'active' ORDER BY id FOR UPDATE`
 	lockMandate     = mandates + `WHERE id = $1 FOR UPDATE`
 	lockLive        = mandates + `WHERE org_id = $1 AND status <> 'ended' ORDER BY id FOR UPDATE`
 	selectMandates  = mandates + `WHERE org_id = $1 AND id < CASE WHEN $2::uuid = '00000000-0000-0000-0000-000000000000'

@@ -16,7 +16,7 @@ func TestStatementsFitTheSchema(t *testing.T) {
 	tables := []string{"payment_mandates", "payment_sessions"}
 	pgtest.Prepare(t, tables, apiQueries)
 	pgtest.Prepare(t, tables, map[string]string{
-		"lockConfirmed": lockConfirmed, "lockMandate": lockMandate, "lockLive": lockLive, "insertMandate": insertMandate, "countFailures": countFailures, "delayCharge": delayCharge,
+		"lockConfirmed": lockConfirmed, "lockActive": lockActive, "lockMandate": lockMandate, "lockLive": lockLive, "insertMandate": insertMandate, "countFailures": countFailures, "delayCharge": delayCharge,
 		"insertCharge": insertCharge, "selectDue": selectDue, "selectExists": selectExists,
 	})
 }
