@@ -24,11 +24,11 @@ var homePage = web.MustPage("home")
 
 func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 	e.GET("/", s.home)
-	e.POST("/invitations/:id", s.answerInvitation)
+	e.POST("/invitations/:id", s.rejectWrites, s.answerInvitation)
 	s.signin.Mount(e)
 	e.GET(payment.PagePath+":id", s.payment)
 	e.GET(mail.UnsubscribePath, s.showUnsubscribe)
-	e.POST(mail.UnsubscribePath, s.unsubscribe)
+	e.POST(mail.UnsubscribePath, s.rejectWrites, s.unsubscribe)
 	for path, f := range map[string]struct {
 		contentType string
 		content     []byte
@@ -48,6 +48,13 @@ func (s *Server) mountPages(e *gin.Engine, docs reference.Pages) {
 		}
 		e.GET(path, serve)
 		e.HEAD(path, serve)
+	}
+}
+
+// rejectWrites rejects the form of a page while a restore of the database is not confirmed.
+func (s *Server) rejectWrites(c *gin.Context) {
+	if err := s.Restore.Err(); err != nil {
+		s.chain.Fail(c, err)
 	}
 }
 

@@ -55,6 +55,9 @@ func (s *Server) admitRiverWrite(c *gin.Context, caller identity.Caller) error {
 	if request.RolesOf(caller)&request.PlatformAdmin == 0 {
 		return errs.New(errs.Forbidden, "operators can only read jobs").Try("contact an administrator")
 	}
+	if err := s.Restore.Err(); err != nil {
+		return err
+	}
 	_, r := request.Of(c)
 	if r.ByCookie {
 		if err := request.SameOrigin(c.Request); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // signIns are the writes that are accepted while nothing else may be changed: operators sign in to read.
-var signIns = []string{"loginPersonal", "refreshToken", "logout", "endSession", "endAnySession", "mintServiceAccountToken"}
+var signIns = []string{"loginPersonal", "exchangeOidc", "refreshToken", "logout", "endSession", "endAnySession", "mintServiceAccountToken"}
 
 // rejectWrites rejects a change while MayWrite returns a reason.
 func (s *Chain) rejectWrites(_ *gin.Context, r *request.Call) error {
