@@ -27,6 +27,15 @@ func TestARestoreIsMarkedComparedAndConfirmed(t *testing.T) {
 	expect(output.ExitOK, "All sessions have ended", "begin", "--at", at, "--backup", "snap-1")
 	expect(output.ExitOK, `"backup_id": "snap-1"`, "status", "-o", "json")
 	expect(output.ExitOK, "0 of 0 nodes have reported; 0 differences", "status")
+	expect(output.ExitOK, `"backup_id": "snap-2"`, "begin", "--at", at, "--backup", "snap-2", "--replace", "-o", "json")
+	for _, change := range [][]string{{"keys", "rotate", "begin"}, {"agent", "retry", "1.0.0"}} {
+		if code, _, said := runs(t, url, change...); code == output.ExitOK || !strings.Contains(said, "gpuaas restore confirm") {
+			t.Errorf("%v before the confirmation: exit %d\n%s", change, code, said)
+		}
+	}
+	if code, _, said := runs(t, url, "agent", "list"); code != output.ExitOK {
+		t.Errorf("a read before the confirmation: exit %d\n%s", code, said)
+	}
 	expect(output.ExitUsage, "--yes", "confirm", "--no-input")
 	expect(output.ExitOK, "Confirmed", "confirm", "--yes")
 	expect(output.ExitOK, "was confirmed before", "confirm", "--yes")

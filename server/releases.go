@@ -13,9 +13,17 @@ import (
 	"github.com/gpuaas/gpuaas/product/agentrelease"
 )
 
-// publishOwn publishes the agent build next to this program, if a file next to it has a release that a trusted
-// key has signed. A server without one serves as well.
-func (s *Server) publishOwn(ctx context.Context) {
+// publishOwn publishes the agent build next to this program, and waits until ctx ends: a restore ends it, and the confirmation
+// repeats it.
+func (s *Server) publishOwn(ctx context.Context) error {
+	s.publishBuild(ctx)
+	<-ctx.Done()
+	return nil
+}
+
+// publishBuild publishes a build if a file next to it has a release that a trusted key has signed. A server without one serves
+// as well.
+func (s *Server) publishBuild(ctx context.Context) {
 	api := s.services[RoleAPI]
 	path := filepath.Join(s.cfg.agentDir(), "gpuaas-agent")
 	if _, err := os.Stat(path); err != nil || api == nil {

@@ -79,8 +79,21 @@ func (s *Server) work(ctx context.Context) error {
 
 // readOnly rejects the requests to a handler that may change something, while a restore is not confirmed.
 func readOnly(gate *restore.Gate, next http.Handler) http.Handler {
+	rejects := unavailable(gate, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead && gate.Closed() {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			next.ServeHTTP(w, r)
+			return
+		}
+		rejects.ServeHTTP(w, r)
+	})
+}
+
+// unavailable rejects each request to a handler while a restore is not confirmed. A websocket of a terminal is a GET request, and
+// changes the work of a tenant.
+func unavailable(gate *restore.Gate, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if gate.Closed() {
 			w.Header().Set("Retry-After", "60")
 			http.Error(w, gate.Message(), http.StatusServiceUnavailable)
 			return

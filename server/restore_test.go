@@ -55,6 +55,11 @@ func TestINV63ARestoredDatabaseIsReadOnlyUntilItIsConfirmed(t *testing.T) {
 	if status, _, body := r.createKey(); status != http.StatusServiceUnavailable || !strings.Contains(body, "gpuaas restore confirm") {
 		t.Errorf("a change: %d %s", status, body)
 	}
+	for _, path := range []string{"/ws/terminal/", "/ws/ssh/"} {
+		if status, _, body := r.call(http.MethodGet, path+ids.New[ids.Allocation]().String(), ""); status != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
 	if tasks, err := in.Next(t.Context(), a.node); err != nil || len(tasks) != 0 {
 		t.Errorf("tasks before the confirmation: %v, %v", tasks, err)
 	}
@@ -85,6 +90,9 @@ func TestINV63ARestoredDatabaseIsReadOnlyUntilItIsConfirmed(t *testing.T) {
 	}
 	if status, _, body := r.createKey(); status != http.StatusCreated {
 		t.Errorf("a change after the confirmation: %d %s", status, body)
+	}
+	if status, _, body := r.call(http.MethodGet, "/ws/terminal/"+ids.New[ids.Allocation]().String(), ""); status == http.StatusServiceUnavailable {
+		t.Errorf("a terminal after the confirmation: %d %s", status, body)
 	}
 
 	// A restore that begins under a running server stops it as well, and its confirmation starts the loops again.

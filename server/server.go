@@ -186,7 +186,7 @@ func (s *Server) run(ctx context.Context) error {
 	group.Go(func() error { return s.policies.Run(ctx) })
 	group.Go(func() error { return s.watchKeys(ctx) })
 	group.Go(func() error { return s.gate.Watch(ctx) })
-	group.Go(func() error { s.publishOwn(ctx); return nil })
+	s.unlessRestored(ctx, s.publishOwn)
 	if s.storage != nil {
 		group.Go(func() error { s.storage.Run(ctx); return nil })
 	}

@@ -50,10 +50,10 @@ func (s *Server) startTerminals(ctx context.Context) error {
 	agents.Terminals, agents.Internal = shells.Forwarded(), s.logs
 	s.terminalMetrics = shells.Metrics
 	s.metrics.MustRegister(shells.Metrics, agents)
-	s.group.Go(func() error { return s.resealRecordings(ctx) })
+	s.unlessRestored(ctx, s.resealRecordings)
 	s.group.Go(func() error { return agents.Serve(ctx, s.relayListener) })
 	s.group.Go(func() error { return shells.Run(ctx) })
-	s.terminals = s.cfg.Front.Handler(shells.Handler())
+	s.terminals = s.cfg.Front.Handler(unavailable(s.gate, shells.Handler()))
 	if s.cfg.hasRole(RoleAPI) {
 		return nil
 	}

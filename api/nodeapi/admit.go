@@ -48,8 +48,12 @@ const letGoWithin = 5 * time.Second
 // Enrol exchanges a token for a certificate. The token is reserved while the certificate is issued,
 // and used up in the transaction that records the certificate. So only one of several concurrent
 // requests with the same token gets a certificate, and a failed request does not use up the token.
-// Enrol revokes the earlier certificates of the node.
+// Enrol revokes the earlier certificates of the node. While a restore is not confirmed it is rejected: a token that was used in the
+// lost time would be accepted again.
 func (i *Intake) Enrol(ctx context.Context, e Enrolment, issue Issue) (a Admitted, err error) {
+	if err := i.Restore.Err(); err != nil {
+		return a, err
+	}
 	token, err := i.Inventory.ReserveToken(ctx, e.Token)
 	if err != nil {
 		return a, err

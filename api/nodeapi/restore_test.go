@@ -44,6 +44,9 @@ func TestINV63ANodeReportsToARestoredDatabase(t *testing.T) {
 		t.Error("the loop sees an allocation that it would release")
 	}
 	i.must(i.Check(t.Context(), i.node, "0b"))
+	if _, err := i.Enrol(t.Context(), nodeapi.Enrolment{Token: "spent in the lost time"}, nil); errs.CodeOf(err) != errs.Unavailable {
+		t.Errorf("an enrolment: %v", err)
+	}
 	for _, serial := range []string{"0c", "0d"} {
 		i.exec(`INSERT INTO certificates (serial, node_id, status, not_after) VALUES ('0c', '` + i.node.String() + `', 'revoked', now() + interval '1 hour') ON CONFLICT DO NOTHING`)
 		node := i.node

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/internal/pgcluster"
 	"github.com/gpuaas/gpuaas/platform/identity"
+	"github.com/gpuaas/gpuaas/platform/restore"
 )
 
 // ReadStored reads the output of an earlier run. It rejects a file without heads, which would
@@ -50,6 +51,23 @@ func Database(ctx context.Context, a *output.Console, as string) (*pgxpool.Pool,
 	if err := db.Ping(ctx); err != nil {
 		db.Close()
 		return nil, errs.New(errs.Unavailable, "the database is not reachable").Try("is the server or gpuaas up running?").Because(err)
+	}
+	return db, nil
+}
+
+// DatabaseToChange is Database for a command that changes something: it is rejected while a restore is not confirmed.
+func DatabaseToChange(ctx context.Context, a *output.Console, as string) (*pgxpool.Pool, error) {
+	db, err := Database(ctx, a, as)
+	if err != nil {
+		return nil, err
+	}
+	gate := restore.Gate{DB: db}
+	if err = gate.Refresh(ctx); err == nil {
+		err = gate.Err()
+	}
+	if err != nil {
+		db.Close()
+		return nil, err
 	}
 	return db, nil
 }

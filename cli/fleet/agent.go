@@ -32,6 +32,9 @@ func NewAgent(a *output.Console) *cobra.Command {
 	return output.Group("agent", "Manage agent releases", newAgentSign(a), newAgentKeys(a), newAgentTrust(a), newAgentPublish(a), newAgentList(a), newAgentRetry(a), newUpdate(a))
 }
 
+// opens opens the database under a name.
+type opens func(ctx context.Context, a *output.Console, as string) (*pgxpool.Pool, error)
+
 // agentDesk contains the values that the agent commands share.
 type agentDesk struct {
 	files agentrelease.Files
@@ -39,14 +42,15 @@ type agentDesk struct {
 	db    *pgxpool.Pool
 }
 
-func openAgentDesk(ctx context.Context, a *output.Console, stateDir string) (d agentDesk, done func(), err error) {
+// openAgentDesk opens the database with client.Database or client.DatabaseToChange.
+func openAgentDesk(ctx context.Context, a *output.Console, open opens, stateDir string) (d agentDesk, done func(), err error) {
 	if stateDir == "" {
 		stateDir = serverDir
 		if s, err := client.ReadSettings(a); err == nil && s.DataDir != "" {
 			stateDir = filepath.Join(s.DataDir, "secrets")
 		}
 	}
-	if d.db, err = client.Database(ctx, a, "gpuaas-agent"); err != nil {
+	if d.db, err = open(ctx, a, "gpuaas-agent"); err != nil {
 		return d, nil, err
 	}
 	sets := &secret.KeySets{DB: d.db}
@@ -68,7 +72,7 @@ func newAgentPublish(a *output.Console) *cobra.Command {
 		Use: "publish FILE", Short: "Upload a signed agent release", Long: agentText, Args: cobra.ExactArgs(1),
 		Example: "  gpuaas agent publish ./gpuaas-agent\n  gpuaas agent publish ./gpuaas-agent-linux-arm64 --release ./arm64.release",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, done, err := openAgentDesk(cmd.Context(), a, stateDir)
+			d, done, err := openAgentDesk(cmd.Context(), a, client.DatabaseToChange, stateDir)
 			if err != nil {
 				return err
 			}
@@ -105,7 +109,7 @@ one needs the signature of a key that is trusted. Nodes follow in the same way.`
 			if err != nil {
 				return err
 			}
-			d, done, err := openAgentDesk(cmd.Context(), a, "")
+			d, done, err := openAgentDesk(cmd.Context(), a, client.DatabaseToChange, "")
 			if err != nil {
 				return err
 			}
@@ -125,7 +129,7 @@ func newAgentList(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List agent releases", Long: agentText, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, done, err := openAgentDesk(cmd.Context(), a, stateDir)
+			d, done, err := openAgentDesk(cmd.Context(), a, client.Database, stateDir)
 			if err != nil {
 				return err
 			}
@@ -200,7 +204,7 @@ func newAgentRetry(a *output.Console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "retry VERSION", Short: "Resume a stopped rollout", Long: agentText, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, done, err := openAgentDesk(cmd.Context(), a, stateDir)
+			d, done, err := openAgentDesk(cmd.Context(), a, client.DatabaseToChange, stateDir)
 			if err != nil {
 				return err
 			}

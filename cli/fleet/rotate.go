@@ -137,15 +137,19 @@ func newRotate(a *output.Console, shorts [3]string, of ...string) *cobra.Command
 	r := &rotation{a: a, purpose: of[0]}
 	begin := &cobra.Command{
 		Use: "begin", Short: shorts[1], Long: rotateText, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), r.begin) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return r.run(cmd.Context(), client.DatabaseToChange, r.begin)
+		},
 	}
 	status := &cobra.Command{
 		Use: "status", Short: "Show rotation progress", Long: rotateText, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), r.show) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), client.Database, r.show) },
 	}
 	finish := &cobra.Command{
 		Use: "finish", Short: shorts[2], Long: rotateText, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), r.finish) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return r.run(cmd.Context(), client.DatabaseToChange, r.finish)
+		},
 	}
 	finish.Flags().BoolVar(&r.force, "force", false, "also if nodes have not acknowledged the new key; an operator must enrol those again")
 	g := output.Group("rotate", shorts[0], begin, status, finish)
@@ -172,7 +176,7 @@ type desk struct {
 	certificates *secret.Certificates
 }
 
-func (r *rotation) run(ctx context.Context, do func(context.Context, desk) error) (err error) {
+func (r *rotation) run(ctx context.Context, open opens, do func(context.Context, desk) error) (err error) {
 	d := desk{rotated: rotates(r.purpose), stateDir: r.dir()}
 	if d.name == "" {
 		return output.UsageError("keys %q do not exist; use --of %s", r.purpose, ofKeys)
@@ -180,7 +184,7 @@ func (r *rotation) run(ctx context.Context, do func(context.Context, desk) error
 	if d.config, err = keystore.ConfigFromEnv(r.a.Env); err != nil {
 		return err
 	}
-	if d.db, err = client.Database(ctx, r.a, "gpuaas-rotate"); err != nil {
+	if d.db, err = open(ctx, r.a, "gpuaas-rotate"); err != nil {
 		return err
 	}
 	defer d.db.Close()

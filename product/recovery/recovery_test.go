@@ -160,9 +160,9 @@ func TestINV63AConfirmedRestoreDestroysNothing(t *testing.T) {
 	if _, err := r.confirm("gpu-02", "gpu-99"); errs.CodeOf(err) != errs.ValidationError {
 		t.Errorf("without an unknown node: %v", err)
 	}
-	shown := recovery.Confirmation{By: "ada", WithoutNodes: []string{"gpu-02"}, Agreed: st.Digest()}
+	displayed := recovery.Confirmation{By: "ada", WithoutNodes: []string{"gpu-02"}, Agreed: st.Digest()}
 	r.report(r.silent)
-	if _, err := r.Confirm(t.Context(), shown); errs.CodeOf(err) != errs.Conflict || !strings.Contains(err.Error(), "displayed") {
+	if _, err := r.Confirm(t.Context(), displayed); errs.CodeOf(err) != errs.Conflict || !strings.Contains(err.Error(), "displayed") {
 		t.Errorf("after a report that came while the operator read: %v", err)
 	}
 	_, err = r.after.DB.Exec(t.Context(), `DELETE FROM restore_reports WHERE node_id = $1`, r.silent)
@@ -170,7 +170,7 @@ func TestINV63AConfirmedRestoreDestroysNothing(t *testing.T) {
 	if n := r.count(`SELECT count(*) FROM restores WHERE confirmed_at IS NULL`); n != 1 {
 		t.Fatal("a rejected confirmation has confirmed")
 	}
-	done, err := r.Confirm(t.Context(), shown)
+	done, err := r.Confirm(t.Context(), displayed)
 	must(t, err)
 	if done.Already || done.Paused != 1 || done.Fences != 2 || !slices.Equal(done.Unknown, []uuid.UUID{r.lost.ID.UUID}) || !slices.Equal(done.Released, []uuid.UUID{r.released.ID.UUID}) || !slices.Equal(done.Cordoned, []string{"gpu-01", "gpu-02"}) {
 		t.Errorf("done: %+v", done)
