@@ -106,8 +106,12 @@ func isDue(ctx context.Context, a *output.Console, s *backup.Service, v seal.Ver
 	if err != nil {
 		return false, err
 	}
+	system, err := backup.SystemOf(ctx, db)
+	if err != nil {
+		return false, err
+	}
 	all, err := s.List(ctx, v)
-	return backup.Due(all, rules.Every, a.Clock.Now()), err
+	return backup.Due(all, system, rules.Every, a.Clock.Now()), err
 }
 
 // rulesOf reads the policies of a database.

@@ -24,12 +24,13 @@ type Pruned struct {
 	Left    int      `json:"interrupted_files"` // of backups without a manifest
 }
 
-// Due reports whether the last backup of the list is older than a schedule permits. A backup from the future means that
-// the clock was set back.
-func Due(all []Listed, every time.Duration, now time.Time) bool {
+// Due reports whether the last backup of a database system is older than a schedule permits. The target may also have
+// those of other systems. A backup from the future means that the clock was set back.
+func Due(all []Listed, system uint64, every time.Duration, now time.Time) bool {
 	const early = 0.9 // a timer does not fire at exactly the same second
 	for _, one := range all {
-		if age := now.Sub(one.Manifest.StartedAt); one.Fault == nil && age >= 0 && age < time.Duration(early*float64(every)) {
+		ours := one.Fault == nil && one.Manifest.System == system
+		if age := now.Sub(one.Manifest.StartedAt); ours && age >= 0 && age < time.Duration(early*float64(every)) {
 			return false
 		}
 	}

@@ -92,8 +92,10 @@ func TestDue(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 	at := func(hours int) []backup.Listed {
-		return []backup.Listed{{Manifest: manifest.Manifest{StartedAt: now.Add(-time.Duration(hours) * time.Hour)}}}
+		return []backup.Listed{{Manifest: manifest.Manifest{System: 1, StartedAt: now.Add(-time.Duration(hours) * time.Hour)}}}
 	}
+	other := at(1)
+	other[0].Manifest.System = 2
 	faulty := at(1)
 	faulty[0].Fault = errs.New(errs.SignatureInvalid, "altered")
 	for name, c := range map[string]struct {
@@ -102,8 +104,9 @@ func TestDue(t *testing.T) {
 	}{
 		"none": {nil, true}, "fresh": {at(1), false}, "old": {at(24), true}, "a day by a timer": {at(22), true},
 		"of the future": {at(-5), true}, "an altered one": {faulty, true},
+		"another system": {other, true}, "another system and ours": {append(at(1), other...), false},
 	} {
-		if backup.Due(c.all, 24*time.Hour, now) != c.want {
+		if backup.Due(c.all, 1, 24*time.Hour, now) != c.want {
 			t.Errorf("%s is due: %v", name, !c.want)
 		}
 	}

@@ -38,4 +38,6 @@ const (
 
 	// selectReached is read after the end of a recovery. The time of the last replayed commit stays known.
 	selectReached = `SELECT pg_current_wal_lsn()::text, timeline_id, pg_last_xact_replay_timestamp() FROM pg_control_checkpoint()`
+
+	selectSystemOnly = `SELECT system_identifier::text FROM pg_control_system()`
 )

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/internal/pg"
 	"github.com/gpuaas/gpuaas/platform/backup/lsn"
 	"github.com/gpuaas/gpuaas/platform/backup/seal"
 	"github.com/gpuaas/gpuaas/platform/backup/store"
@@ -40,6 +41,15 @@ func System(data string) (uint64, error) {
 			Try("pass the path that PostgreSQL passes as %%p, and run the command in the data directory")
 	}
 	return binary.NativeEndian.Uint64(control), nil
+}
+
+// SystemOf reads the identifier of the database system of a server.
+func SystemOf(ctx context.Context, q pg.Queryer) (system uint64, err error) {
+	var text string
+	if err := q.QueryRow(ctx, selectSystemOnly).Scan(&text); err != nil {
+		return 0, fmt.Errorf("reading the database system: %w", err)
+	}
+	return strconv.ParseUint(text, 10, 64)
 }
 
 // dataOf returns the data directory of a file in pg_wal.
@@ -86,12 +96,14 @@ func (s *Service) push(ctx context.Context, file string, system uint64, server s
 	}
 	sum := sha256.Sum256(content)
 	h := walHeader{system: system, name: name, size: int64(len(content)), sha256: hex.EncodeToString(sum[:])}
-	if done, err := s.pushed(ctx, h, server.Verifier()); done || err != nil {
-		return err
+	if limited, ok := s.Store.(store.Limited); ok && int64(len(content)) > limited.MaxExclusive() {
+		return errs.Invalid(name, "has %d bytes, and the target can reject a second writer only up to %d", len(content), limited.MaxExclusive()).
+			Try("use a folder as the target, or a cluster of initdb --wal-segsize=16")
 	}
+	// Before the comparison: Put makes also a file durable that a killed push has left.
 	err = s.Store.Put(ctx, walName(system, name), func(w io.Writer) error { return writeWAL(w, h, content, server) })
-	if errors.Is(err, store.ErrExists) { // by another process
-		_, err = s.pushed(ctx, h, server.Verifier())
+	if errors.Is(err, store.ErrExists) {
+		return s.compare(ctx, h, server.Verifier())
 	}
 	return full(err)
 }
@@ -130,25 +142,22 @@ func checkSegment(name string, content []byte, system uint64) error {
 	return nil
 }
 
-// pushed reports whether the store has the file.
-func (s *Service) pushed(ctx context.Context, h walHeader, v seal.Verifier) (bool, error) {
+// compare rejects a file of the store with another content.
+func (s *Service) compare(ctx context.Context, h walHeader, v seal.Verifier) error {
 	f, err := s.Store.Get(ctx, walName(h.system, h.name))
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
 	if err != nil {
-		return false, fmt.Errorf("reading %s of the target: %w", h.name, err)
+		return fmt.Errorf("reading %s of the target: %w", h.name, err)
 	}
 	defer func() { _ = f.Close() }()
 	stored, err := readHeader(bufio.NewReader(f), h.system, h.name, v)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if stored != h {
-		return false, errs.New(errs.Conflict, "the target has another content for %s: two servers with the same history write WAL", h.name).
+		return errs.New(errs.Conflict, "the target has another content for %s: two servers with the same history write WAL", h.name).
 			Try("stop the server that must not write, or give the other one a new timeline by a restore")
 	}
-	return true, nil
+	return nil
 }
 
 func writeWAL(w io.Writer, h walHeader, content []byte, server seal.Server) error {

@@ -25,7 +25,7 @@ type Entry struct {
 // Store is the port. Names have parts that slashes separate.
 type Store interface {
 	// Put stores what write writes. The file is visible as a whole, durably, or not at all. It fails with ErrExists if
-	// the file exists.
+	// the file exists, which is then durable, too.
 	Put(ctx context.Context, name string, write func(io.Writer) error) error
 	// Get opens a file.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
@@ -36,3 +36,7 @@ type Store interface {
 	// Clean removes what interrupted writers left before a time.
 	Clean(ctx context.Context, before time.Time) error
 }
+
+// Limited is a store in which only a file up to a size is exclusive: of two writers of a larger one, the second replaces
+// the file of the first. A larger file needs a name that no other writer has.
+type Limited interface{ MaxExclusive() int64 }

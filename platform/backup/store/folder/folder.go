@@ -2,6 +2,7 @@
 package folder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,7 +28,10 @@ const (
 )
 
 // Store is a folder. No name leads out of it.
-type Store struct{ root *os.Root }
+type Store struct {
+	root  *os.Root
+	fsync func(*os.File) error
+}
 
 var _ store.Store = (*Store)(nil)
 
@@ -37,21 +41,25 @@ func Open(dir string) (*Store, error) {
 	if err != nil {
 		return nil, errs.Invalid("target", "the folder %s cannot be opened: %v", dir, err).Try("create the folder, or mount its disk")
 	}
-	return &Store{root}, nil
+	return &Store{root: root, fsync: (*os.File).Sync}, nil
 }
 
-// Put writes a temporary file and links it to its name: a link fails where a rename would replace a file.
+// Put writes a temporary file and links it to its name: a link fails where a rename would replace a file. Also a file that
+// exists is durable after Put: a killed Put may have linked it and nothing more.
 func (s *Store) Put(_ context.Context, name string, write func(io.Writer) error) error {
+	if _, err := s.root.Lstat(name); err == nil {
+		return cmp.Or(s.syncPath(name), store.ErrExists)
+	}
 	tmp := path.Join(tmpDir, uuid.NewString())
-	if err := errors.Join(s.makeFolder(tmpDir), s.makeFolder(path.Dir(name))); err != nil {
+	if err := errors.Join(s.root.MkdirAll(tmpDir, dirMode), s.root.MkdirAll(path.Dir(name), dirMode)); err != nil {
 		return full(err)
 	}
 	err := s.write(tmp, write)
 	if err == nil {
 		err = s.root.Link(tmp, name)
 	}
-	if errors.Is(err, fs.ErrExist) {
-		err = store.ErrExists
+	if errors.Is(err, fs.ErrExist) { // by another process
+		err = cmp.Or(s.syncPath(name), store.ErrExists)
 	}
 	if removed := s.root.Remove(tmp); err == nil {
 		err = removed
@@ -59,7 +67,7 @@ func (s *Store) Put(_ context.Context, name string, write func(io.Writer) error)
 	if err != nil {
 		return full(fmt.Errorf("storing %s: %w", name, err))
 	}
-	return s.sync(path.Dir(name))
+	return s.syncPath(name)
 }
 
 func (s *Store) write(tmp string, write func(io.Writer) error) error {
@@ -68,34 +76,27 @@ func (s *Store) write(tmp string, write func(io.Writer) error) error {
 		return err
 	}
 	if err = write(f); err == nil {
-		err = f.Sync()
+		err = s.fsync(f)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// makeFolder makes a folder and those above it, and returns when a crash cannot lose them.
-func (s *Store) makeFolder(dir string) error {
-	if dir == "." || dir == "/" {
-		return nil
+// syncPath returns when a crash cannot lose a file, nor the folders that lead to it.
+func (s *Store) syncPath(name string) error {
+	for err := s.sync(name); ; err = s.sync(name) {
+		if err != nil || name == "." || name == "/" {
+			return err
+		}
+		name = path.Dir(name)
 	}
-	if info, err := s.root.Stat(dir); err == nil && info.IsDir() {
-		return nil
-	}
-	if err := s.makeFolder(path.Dir(dir)); err != nil {
-		return err
-	}
-	if err := s.root.Mkdir(dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return s.sync(path.Dir(dir))
 }
 
-func (s *Store) sync(dir string) error {
-	f, err := s.root.Open(dir)
+func (s *Store) sync(name string) error {
+	f, err := s.root.Open(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(s.fsync(f), f.Close())
 }
 
 // Get opens a file.

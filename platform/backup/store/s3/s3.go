@@ -32,8 +32,11 @@ type Config struct {
 }
 
 const (
-	// single is the largest file that one request sends, from memory.
-	single = 32 << 20
+	// segment is the largest segment of WAL that one request sends, from memory. Only such a request can fail if the object
+	// exists.
+	segment = 32 << 20
+	// single also has space for what the encryption adds.
+	single = segment + 1<<20
 	// part is the memory for a larger file. It limits such a file to 625 GiB.
 	part = 64 << 20
 )
@@ -45,7 +48,13 @@ type Store struct {
 	prefix string
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Limited = (*Store)(nil)
+)
+
+// MaxExclusive returns the largest size of a segment.
+func (s *Store) MaxExclusive() int64 { return segment }
 
 // New makes a client. It sends nothing.
 func New(c Config) (*Store, error) {
