@@ -121,7 +121,11 @@ func (s *Service) copyWAL(ctx context.Context, m manifest.Manifest, p Point, ope
 	if err != nil {
 		return err
 	}
-	if err := checkWAL(m, p, names); err != nil {
+	route, err := s.timelines(ctx, m, p, operator, names)
+	if err != nil {
+		return err
+	}
+	if err := checkWAL(m, p, route, names); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -150,34 +154,4 @@ func wanted(m manifest.Manifest, p Point, name string) bool {
 	timeline, number := lsn.Split(name, m.SegmentBytes)
 	return number >= m.Start.Number(m.SegmentBytes) && (p.LSN == 0 || number <= p.LSN.Number(m.SegmentBytes)) &&
 		timeline >= m.Timeline && (p.Timeline == 0 || timeline <= p.Timeline)
-}
-
-// checkWAL searches for a gap. A recovery to the end of the WAL would end at it without an error.
-func checkWAL(m manifest.Manifest, p Point, names []string) error {
-	have, last := map[string]bool{}, uint64(0)
-	for _, name := range names {
-		have[name] = true
-		if !lsn.IsSegment(name) {
-			continue
-		}
-		if timeline, number := lsn.Split(name, m.SegmentBytes); timeline == m.Timeline {
-			last = max(last, number)
-		}
-	}
-	for _, name := range m.Segments {
-		if !have[name] {
-			return errs.New(errs.NotFound, "segment %s of WAL is missing in the target, and backup %s cannot be restored without it", name, m.ID).
-				Try("use another copy of the target, or an older backup")
-		}
-	}
-	if p.LSN != 0 {
-		last = min(last, p.LSN.Number(m.SegmentBytes))
-	}
-	for n := m.Start.Number(m.SegmentBytes); n <= last; n++ {
-		if name := lsn.Name(m.Timeline, n, m.SegmentBytes); !have[name] && p.At.IsZero() {
-			return errs.New(errs.NotFound, "segment %s of WAL is missing in the target, and later ones exist", name).
-				Try("--lsn %s restores up to the gap", lsn.LSN(n*m.SegmentBytes-1))
-		}
-	}
-	return nil
 }
