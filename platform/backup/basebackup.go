@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/internal/pgcluster"
@@ -77,7 +78,7 @@ func stream(ctx context.Context, w io.Writer, database, id string, bin pgcluster
 	}
 	cmd := exec.CommandContext(ctx, filepath.Join(bin.Dir, "pg_basebackup"), "--pgdata=-", "--format=tar", "--wal-method=none", //nolint:gosec // a binary of PostgreSQL
 		"--manifest-checksums=SHA256", "--checkpoint=fast", "--no-password", "--label=gpuaas "+id, "--dbname="+address)
-	cmd.Env = append(os.Environ(), "PGPASSWORD="+password, "LC_ALL=C")
+	cmd.Env = environment(password)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	r, pipe := io.Pipe()
@@ -94,7 +95,17 @@ func stream(ctx context.Context, w io.Writer, database, id string, bin pgcluster
 	return scanned.wal, scanned.err
 }
 
+// environment is that of a tool of PostgreSQL. Without a password in the URL, the tool reads PGPASSWORD of ours or ~/.pgpass.
+func environment(password string) []string {
+	env := append(os.Environ(), "LC_ALL=C")
+	if password != "" {
+		env = append(env, "PGPASSWORD="+password)
+	}
+	return env
+}
+
 // withoutPassword removes the password from a URL, because every user of the computer can read the arguments of a process.
+// A password in the query replaces that of the user, as in libpq.
 func withoutPassword(database string) (address, password string, err error) {
 	u, err := url.Parse(database)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
@@ -104,6 +115,25 @@ func withoutPassword(database string) (address, password string, err error) {
 		password, _ = u.User.Password()
 		u.User = url.User(u.User.Username())
 	}
+	var query []string
+	for part := range strings.SplitSeq(u.RawQuery, "&") {
+		name, value, _ := strings.Cut(part, "=")
+		if name, err = url.PathUnescape(name); err == nil { // libpq decodes no + as a space
+			value, err = url.PathUnescape(value)
+		}
+		switch {
+		case err != nil:
+			return "", "", errs.Invalid("DATABASE_URL", "has a parameter that cannot be decoded")
+		case name == "sslpassword":
+			return "", "", errs.Invalid("DATABASE_URL", "has sslpassword, which the tools of PostgreSQL read only from their arguments").
+				Try("use a client key without a password, in a file that only its user can read")
+		case name == "password":
+			password = value
+		default:
+			query = append(query, part)
+		}
+	}
+	u.RawQuery = strings.Join(query, "&")
 	return u.String(), password, nil
 }
 

@@ -55,7 +55,7 @@ func (s *Service) Receive(ctx context.Context, c ReceiveConfig) error {
 	if c.Slot != "" {
 		cmd.Args = append(cmd.Args, "--slot="+c.Slot)
 	}
-	cmd.Env = append(os.Environ(), "PGPASSWORD="+password, "LC_ALL=C")
+	cmd.Env = environment(password)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting pg_receivewal: %w", err)
