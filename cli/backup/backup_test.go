@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,12 +15,16 @@ import (
 // run runs a command line below "gpuaas backup" with an environment.
 func run(t *testing.T, env map[string]string, args ...string) (string, error) {
 	t.Helper()
+	return runIn(t.Context(), env, args...)
+}
+
+func runIn(ctx context.Context, env map[string]string, args ...string) (string, error) {
 	var out bytes.Buffer
 	a := &output.Console{In: strings.NewReader(""), Out: &out, Err: &out, Env: func(name string) string { return env[name] }}
 	c := NewBackup(a)
 	c.SilenceErrors, c.SilenceUsage = true, true
 	c.SetArgs(args)
-	err := c.ExecuteContext(t.Context())
+	err := c.ExecuteContext(ctx)
 	return out.String(), err
 }
 

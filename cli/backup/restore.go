@@ -7,15 +7,19 @@ import (
 	"math"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"github.com/gpuaas/gpuaas/cli/client"
 	"github.com/gpuaas/gpuaas/cli/output"
 	"github.com/gpuaas/gpuaas/internal/errs"
+	"github.com/gpuaas/gpuaas/migrations"
+	"github.com/gpuaas/gpuaas/platform/audit"
 	"github.com/gpuaas/gpuaas/platform/backup"
 	"github.com/gpuaas/gpuaas/platform/backup/lsn"
 	"github.com/gpuaas/gpuaas/platform/backup/record"
 	"github.com/gpuaas/gpuaas/platform/backup/seal"
+	"github.com/gpuaas/gpuaas/platform/restore"
 )
 
 func newVerify(a *output.Console) *cobra.Command {
@@ -109,7 +113,9 @@ func newRestore(a *output.Console) *cobra.Command {
 		Use: "restore ID", Short: "Restore a database to a folder", Args: cobra.ExactArgs(1),
 		Example: "  gpuaas backup restore 20261129t104740z-d01092cb --to /restored --at 2026-11-29T10:50:00Z --target file:///backups --identity backup-operator.key",
 		Long: `Restores the backup and the WAL after it into a new folder, up to a time, a position, or the end of the archive,
-and leaves a stopped PostgreSQL there. Nothing is left if the command fails. It changes no other database.`,
+marks it as gpuaas restore begin does, and leaves a stopped PostgreSQL there. Its servers start in restore mode
+and change nothing until gpuaas restore confirm. The command also updates the schema, and ends all sessions.
+No data directory is left if it fails. It changes no other database. With --rename the copy does not archive.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := f.service(a)
 			if err != nil {
@@ -141,7 +147,7 @@ and leaves a stopped PostgreSQL there. Nothing is left if the command fails. It 
 }
 
 func (f *restoreFlags) config(a *output.Console, id string) (c backup.RestoreConfig, err error) {
-	c = backup.RestoreConfig{ID: id, Dir: f.to, Environment: f.environment + f.rename, Rename: f.rename != ""}
+	c = backup.RestoreConfig{ID: id, Dir: f.to, Environment: f.environment + f.rename, Rename: f.rename != "", Mark: mark}
 	if c.Operator, err = f.operator(a); err != nil {
 		return c, err
 	}
@@ -165,6 +171,23 @@ func (f *restoreFlags) config(a *output.Console, id string) (c backup.RestoreCon
 	return c, nil
 }
 
+// mark marks the database as gpuaas restore begin does. A clock that was set back can make the last commit older than an
+// audit row: the point is then that of the audit row.
+func mark(ctx context.Context, db *pgxpool.Pool, id string, to time.Time) error {
+	if err := migrations.Up(ctx, db); err != nil {
+		return err
+	}
+	newest, err := audit.Newest(ctx, db)
+	if err != nil {
+		return err
+	}
+	if to.Before(newest) {
+		to = newest
+	}
+	_, err = restore.Begin(ctx, db, restore.Point{At: to, Backup: id, By: client.Actor()})
+	return err
+}
+
 func showRestored(a *output.Console, r backup.Restored) error {
 	document, err := output.Encode(r)
 	if err != nil {
@@ -179,11 +202,13 @@ func showRestored(a *output.Console, r backup.Restored) error {
 	if err := a.Show(document, t); err != nil {
 		return err
 	}
-	a.Notify("PostgreSQL is stopped. Start it with this data directory, and then the servers.")
-	if r.Marked {
-		a.Notify("The servers start in restore mode: gpuaas restore status displays what differs from reality, gpuaas restore confirm ends it.")
-		return nil
+	if r.Unconfigured {
+		a.Notify("%s The backup has no postgresql.conf: the server has it outside of its data directory, as /etc/postgresql on Debian and Ubuntu. Copy that folder from the original computer, or write a new configuration.", output.SymbolWarn)
 	}
-	a.Notify("%s This schema has no restore mode. Set the policy reconcile.enabled to false before a server starts, and compare the nodes first.", output.SymbolWarn)
+	if r.ArchiveOff {
+		a.Notify("%s The copy does not archive: postgresql.auto.conf has archive_mode = 'off'. Remove the line when archive_command has a target of its own.", output.SymbolWarn)
+	}
+	a.Notify("PostgreSQL is stopped. Start it with this data directory, and then the servers.")
+	a.Notify("The servers start in restore mode: gpuaas restore status displays what differs from reality, gpuaas restore confirm ends it.")
 	return nil
 }

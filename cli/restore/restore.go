@@ -3,7 +3,6 @@ package restore
 
 import (
 	"context"
-	"os/user"
 	"strconv"
 	"strings"
 
@@ -54,7 +53,7 @@ owner of the database. --replace corrects a wrong time before the confirmation.`
 			if err != nil {
 				return err
 			}
-			return begin(cmd.Context(), a, restore.Point{At: *point, Backup: backup, By: actor(), Replace: replace})
+			return begin(cmd.Context(), a, restore.Point{At: *point, Backup: backup, By: client.Actor(), Replace: replace})
 		},
 	}
 	cmd.Flags().StringVar(&at, "at", "", "time that the database was restored to, such as 2026-11-29T10:15:00Z")
@@ -192,7 +191,7 @@ A node that has not reported must be named with --without-nodes. It gets an oper
 				return err
 			}
 			defer db.Close()
-			return confirm(cmd.Context(), a, service(db), recovery.Confirmation{By: actor(), WithoutNodes: without}, yes)
+			return confirm(cmd.Context(), a, service(db), recovery.Confirmation{By: client.Actor(), WithoutNodes: without}, yes)
 		},
 	}
 	cmd.Flags().BoolVar(&yes, "yes", false, "confirm without a prompt")
@@ -251,12 +250,4 @@ func agree(ctx context.Context, a *output.Console, yes bool) error {
 func service(db *pgxpool.Pool) *recovery.Service {
 	hints := &hint.Bus{}
 	return &recovery.Service{DB: db, Allocations: &allocation.Service{DB: db, Desired: &desired.Store{DB: db, Hints: hints}, Naming: ids.DefaultNaming, Hints: hints}}
-}
-
-// actor names the user of the local machine in the audit log.
-func actor() string {
-	if u, err := user.Current(); err == nil && u.Username != "" {
-		return "local:" + u.Username
-	}
-	return "local:unknown"
 }

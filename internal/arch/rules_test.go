@@ -115,6 +115,7 @@ var importRules = map[string][]string{
 		"cli", "api/oapi", "desired", "desired/revision", "desired/validate", "gitops", "platform", "product", "policies", "cue", "environments", "deploy", "docs",
 	},
 	// The schema of a restored database may be older than the command.
+	"cli/backup":  {"cli", "migrations", "platform", "policies", "desired"},
 	"cli/restore": {"cli", "migrations", "platform", "product", "desired"},
 	"cli/local": {
 		"cli", "api/oapi", "server", "dev", "agent", "desired", "desired/revision", "desired/validate", "gitops", "platform", "product", "policies", "cue",

@@ -1,6 +1,7 @@
 package pgcluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +13,18 @@ import (
 
 // Fill makes the data directory of a cluster from a backup: fill writes its content. The directory appears whole or not
 // at all. Fill rejects a folder with content, and one that a process uses.
-func Fill(dir string, fill func(data *os.Root) error) (err error) {
+func Fill(ctx context.Context, dir string, fill func(data *os.Root) error) error {
+	return place(ctx, dir, func(fresh string) (string, error) { return fresh, fillFolder(fresh, fill) })
+}
+
+// Build is Fill for a data directory that a server changes before it is complete: build makes and stops a cluster in the
+// folder stage. If the process is killed, its data directory never appears in dir.
+func Build(ctx context.Context, dir string, build func(stage string) error) error {
+	return place(ctx, dir, func(fresh string) (string, error) { return filepath.Join(fresh, "data"), build(fresh) })
+}
+
+// place renames the folder that build returns to the data directory, and removes what else build has made.
+func place(ctx context.Context, dir string, build func(fresh string) (string, error)) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return fmt.Errorf("naming the cluster's directory: %w", err)
 	}
@@ -31,19 +43,24 @@ func Fill(dir string, fill func(data *os.Root) error) (err error) {
 	if err := checkEmpty(dir); err != nil {
 		return err
 	}
+	// A killed Build may have left a server.
+	if err := sweep(ctx, filepath.Join(fresh, "data"), socketFolder(fresh)); err != nil {
+		return fmt.Errorf("ending an orphaned PostgreSQL: %w", err)
+	}
 	if err := os.RemoveAll(fresh); err != nil {
 		return fmt.Errorf("removing an unfinished data directory: %w", err)
 	}
-	if err := fillFolder(fresh, fill); err != nil {
+	made, err := build(fresh)
+	if err != nil {
 		return errors.Join(err, os.RemoveAll(fresh))
 	}
-	if err := os.Rename(fresh, data); err != nil {
+	if err := os.Rename(made, data); err != nil {
 		return fmt.Errorf("placing the data directory: %w", err)
 	}
-	return syncFolder(dir)
+	return errors.Join(syncFolder(dir), os.RemoveAll(fresh))
 }
 
-// checkEmpty accepts a folder that does not exist, and what an interrupted Fill has left.
+// checkEmpty accepts a folder that does not exist, and what an interrupted Fill or Build has left.
 func checkEmpty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuaas/gpuaas/platform/backup/store/folder"
 )
 
-// TestMain is also the program of archive_command, and a backup that a test kills.
+// TestMain is also the program of archive_command, and a backup and a restore that a test kills.
 func TestMain(m *testing.M) {
 	ctx := context.Background()
 	switch {
@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 		exit(push(ctx, os.Getenv("BACKUP_TEST_PUSH"), os.Args[1]))
 	case os.Getenv("BACKUP_TEST_CREATE") != "":
 		exit(createSlowly(ctx, os.Getenv("BACKUP_TEST_CREATE"), os.Getenv("BACKUP_TEST_URL")))
+	case os.Getenv("BACKUP_TEST_RESTORE") != "":
+		exit(restoreSlowly(ctx, os.Getenv("BACKUP_TEST_RESTORE"), os.Getenv("BACKUP_TEST_ID"), os.Getenv("BACKUP_TEST_TO")))
 	}
 	code := m.Run()
 	if shared.site != nil {
@@ -117,6 +119,7 @@ func begin(t *testing.T) *site {
 	server, operator, err := seal.Generate()
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(dir, "server.key"), []byte(server), 0o644))
+	check(t, os.WriteFile(filepath.Join(dir, "operator.key"), []byte(operator), 0o600))
 	s.server, err = seal.ParseServer("key", []byte(server))
 	check(t, err)
 	s.operator, err = seal.ParseOperator("identity", []byte(operator))
@@ -205,15 +208,22 @@ func (s *site) archive(t *testing.T) {
 	at, err := lsn.Parse(position)
 	check(t, err)
 	name := lsn.Name(s.manifest.Timeline, (at - 1).Number(s.manifest.SegmentBytes), s.manifest.SegmentBytes)
-	for {
+	eventually(t, "segment "+name+" is archived", func() bool {
 		_, err := os.Stat(filepath.Join(s.walFolder(), name))
-		if err == nil {
-			return
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
 		}
-		if !errors.Is(err, os.ErrNotExist) || t.Context().Err() != nil {
-			t.Fatal(err, t.Context().Err())
+		return err == nil
+	})
+}
+
+// eventually calls done until it is true, and fails after a time that no slow computer needs.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never happens: %s", what)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -36,8 +36,12 @@ const (
 	// segment has a record.
 	switchSegment = `SELECT pg_switch_wal()::text FROM pg_logical_emit_message(false, 'gpuaas.backup', $1::text)`
 
-	// selectReached is read after the end of a recovery. The time of the last replayed commit stays known.
-	selectReached = `SELECT pg_current_wal_lsn()::text, timeline_id, pg_last_xact_replay_timestamp() FROM pg_control_checkpoint()`
+	// selectReached is read after the end of a recovery. The time of the last replayed commit stays known. The last column
+	// is the role that owns the schema.
+	selectReached = `
+		SELECT pg_current_wal_lsn()::text, timeline_id, pg_last_xact_replay_timestamp(),
+			(SELECT pg_get_userbyid(relowner)::text FROM pg_class WHERE oid = 'goose_db_version'::regclass)
+		FROM pg_control_checkpoint()`
 
 	selectSystemOnly = `SELECT system_identifier::text FROM pg_control_system()`
 )

@@ -41,8 +41,8 @@ type RestoreConfig struct {
 	Environment string
 	// Rename permits that the environments differ.
 	Rename bool
-	// Mark makes the servers of the restored database start in restore mode. to is the time that it was restored to. nil:
-	// the database is not marked.
+	// Mark makes the servers of the restored database start in restore mode. db is that of the role that owns the schema. to
+	// is the time that it was restored to. nil: the database is not marked.
 	Mark func(ctx context.Context, db *pgxpool.Pool, id string, to time.Time) error
 }
 
@@ -54,10 +54,14 @@ type Restored struct {
 	Timeline uint32     `json:"timeline"`
 	LastAt   *time.Time `json:"last_commit_at,omitempty"` // of the last replayed commit
 	Marked   bool       `json:"marked"`                   // servers start in restore mode
+	// Unconfigured: the backup has no postgresql.conf, because the server has it outside of its data directory.
+	Unconfigured bool `json:"unconfigured"`
+	// ArchiveOff: the database is a copy for another environment, and does not archive.
+	ArchiveOff bool `json:"archive_off"`
 }
 
-// Restore writes the backup into a folder, recovers up to the point, and marks the database as restored. It leaves a
-// stopped server in the folder, or nothing.
+// Restore writes the backup into a folder, recovers up to the point, and marks the database as restored. The data
+// directory appears in the folder after that: a killed restore leaves data.new, which the next one removes.
 func (s *Service) Restore(ctx context.Context, c RestoreConfig) (r Restored, err error) {
 	m, err := s.Manifest(ctx, c.ID, c.Operator.Verifier)
 	if err != nil {
@@ -66,22 +70,35 @@ func (s *Service) Restore(ctx context.Context, c RestoreConfig) (r Restored, err
 	if err := checkTarget(ctx, m, c); err != nil {
 		return r, err
 	}
-	err = s.recovered(ctx, recovery{manifest: m, dir: c.Dir, point: c.Point, operator: c.Operator}, func(ctx context.Context, db *pgxpool.Pool) error {
-		var position string
-		if err := db.QueryRow(ctx, selectReached).Scan(&position, &r.Timeline, &r.LastAt); err != nil {
-			return fmt.Errorf("reading the end of the recovery: %w", err)
-		}
-		if r.Position, err = lsn.Parse(position); err != nil || c.Mark == nil {
+	r.ID, r.Data = m.ID, filepath.Join(c.Dir, "data")
+	r.ArchiveOff = c.Rename && c.Environment != m.Environment
+	return r, pgcluster.Build(ctx, c.Dir, func(stage string) error {
+		run := recovery{manifest: m, dir: stage, point: c.Point, operator: c.Operator}
+		if err := s.recovered(ctx, run, func(ctx context.Context, db *pgxpool.Pool) error { return r.finish(ctx, db, m, c) }); err != nil {
 			return err
 		}
-		r.Marked = true
-		return c.Mark(ctx, db, m.ID, restoredTo(m, c.Point, r.LastAt))
+		r.Unconfigured, err = putBack(filepath.Join(stage, "data"), r.ArchiveOff)
+		return err
 	})
+}
+
+// finish reads the end of the recovery, and marks the database.
+func (r *Restored) finish(ctx context.Context, db *pgxpool.Pool, m manifest.Manifest, c RestoreConfig) error {
+	var position, owner string
+	err := db.QueryRow(ctx, selectReached).Scan(&position, &r.Timeline, &r.LastAt, &owner)
 	if err != nil {
-		return r, err
+		return fmt.Errorf("reading the end of the recovery: %w", err)
 	}
-	r.ID, r.Data = m.ID, filepath.Join(c.Dir, "data")
-	return r, putBack(r.Data)
+	if r.Position, err = lsn.Parse(position); err != nil || c.Mark == nil {
+		return err
+	}
+	owned, err := pg.OpenAs(ctx, db.Config().ConnString(), owner, application, connections)
+	if err != nil {
+		return err
+	}
+	defer owned.Close()
+	r.Marked = true
+	return c.Mark(ctx, owned, m.ID, restoredTo(m, c.Point, r.LastAt))
 }
 
 // restoredTo returns the time that a recovery has reached: without a point that of the last commit.
@@ -117,16 +134,12 @@ type recovery struct {
 	check    func(data string) error // of the base backup, before anything in it changes
 }
 
-// recovered restores into a folder, runs the server on a private socket, and calls use after the recovery.
+// recovered restores into a folder, runs the server on a private socket, and calls use after the recovery. The caller
+// removes the folder after an error.
 func (s *Service) recovered(ctx context.Context, r recovery, use func(context.Context, *pgxpool.Pool) error) (err error) {
-	if err := pgcluster.Fill(r.dir, func(data *os.Root) error { return s.fill(ctx, r, data) }); err != nil {
+	if err := pgcluster.Fill(ctx, r.dir, func(data *os.Root) error { return s.fill(ctx, r, data) }); err != nil {
 		return fullDisk(err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, clearFolder(r.dir))
-		}
-	}()
 	settings := recoverySettings(r.point)
 	maps.Copy(settings, r.params)
 	cluster, err := pgcluster.Start(ctx, pgcluster.Config{Dir: r.dir, Durable: true, Params: settings, Log: s.Log})
@@ -187,15 +200,30 @@ func setAside(data *os.Root) error {
 	return data.WriteFile("recovery.signal", nil, 0o600)
 }
 
-// putBack restores the configuration of the backup. Ours stays where it had none.
-func putBack(data string) error {
+// putBack restores the configuration of the backup, and removes ours, which trusts every local user. It reports whether
+// the backup has none. archiveOff is for a copy: with the archive_command of the original it would write into its target.
+func putBack(data string, archiveOff bool) (unconfigured bool, err error) {
 	for name := range own {
 		path := filepath.Join(data, name)
-		if err := os.Rename(path+aside, path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("restoring %s: %w", name, err)
+		err := os.Rename(path+aside, path)
+		if errors.Is(err, os.ErrNotExist) {
+			unconfigured = unconfigured || name == "postgresql.conf"
+			err = os.Remove(path)
+		}
+		if err != nil {
+			return false, fmt.Errorf("restoring %s: %w", name, err)
 		}
 	}
-	return nil
+	if !archiveOff {
+		return unconfigured, nil
+	}
+	// PostgreSQL reads this file last, also if postgresql.conf is elsewhere.
+	f, err := os.OpenFile(filepath.Join(data, "postgresql.auto.conf"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return false, fmt.Errorf("switching the archive off: %w", err)
+	}
+	_, err = f.WriteString("\n# a copy for another environment\narchive_mode = 'off'\n")
+	return unconfigured, errors.Join(err, f.Sync(), f.Close())
 }
 
 // recoverySettings: the WAL is already in the data directory, so that restore_command finds nothing.
@@ -223,7 +251,7 @@ func explain(err error, dir string) error {
 		return errs.New(errs.NotFound, "the WAL in the target ends before the point, or no transaction committed after it").
 			Try("name an earlier point, or omit it: the recovery then ends with the WAL").Because(err)
 	case strings.Contains(reason, "is not a child of this server's history"):
-		return errs.New(errs.Conflict, "the timeline does not begin with this backup").Try("--timeline selects another one").Because(err)
+		return notChild(err)
 	case reason != "":
 		return errs.New(errs.Unavailable, "PostgreSQL has ended the recovery: %s", reason).Because(err)
 	}
@@ -247,8 +275,11 @@ func connect(ctx context.Context, cluster *pgcluster.Cluster, m manifest.Manifes
 		return nil, fmt.Errorf("connecting to the restored database: %w", err)
 	}
 	u.Path = "/" + m.Database
-	return pg.Open(ctx, u.String(), "gpuaas-backup", connections)
+	return pg.Open(ctx, u.String(), application, connections)
 }
+
+// application is the name of our connections in PostgreSQL.
+const application = "gpuaas-backup"
 
 // connections of one command: the lock, a snapshot, and statements next to it.
 const connections = 4
@@ -257,14 +288,6 @@ const connections = 4
 func fullDisk(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return errs.New(errs.Unavailable, "the disk has no space for the restored database").Try("name a folder on a disk with more space").Because(err)
-	}
-	return err
-}
-
-// clearFolder removes what a failed restore has made.
-func clearFolder(dir string) (err error) {
-	for _, name := range []string{"data", "run", "postgres.log", "lock"} {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	return err
 }

@@ -1,12 +1,17 @@
 package backup_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +19,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/backup"
+	"github.com/gpuaas/gpuaas/platform/backup/seal"
+	"github.com/gpuaas/gpuaas/platform/backup/store/folder"
 )
 
 // TestRestoreToPointsInTime restores to random times and compares the rows with those that had been committed.
@@ -45,7 +52,7 @@ func TestRestoreToTheEnd(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	dir := filepath.Join(t.TempDir(), "restored")
-	_, err := s.service().Restore(t.Context(), backup.RestoreConfig{ID: s.manifest.ID, Dir: dir, Operator: s.operator, Environment: "staging", Rename: true})
+	r, err := s.service().Restore(t.Context(), backup.RestoreConfig{ID: s.manifest.ID, Dir: dir, Operator: s.operator, Environment: "staging", Rename: true})
 	check(t, err)
 	if got := s.rows(t, dir); len(got) < before+after {
 		t.Errorf("%d rows are restored, and at least %d were archived", len(got), before+after)
@@ -54,6 +61,10 @@ func TestRestoreToTheEnd(t *testing.T) {
 	check(t, err)
 	if len(text) == 0 {
 		t.Error("the configuration of the backup was lost")
+	}
+	text, err = os.ReadFile(filepath.Join(dir, "data", "postgresql.auto.conf"))
+	if !r.ArchiveOff || r.Unconfigured || !strings.Contains(string(text), "\narchive_mode = 'off'\n") {
+		t.Errorf("a copy archives: %+v, %q, %v", r, text, err)
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, "data"))
 	check(t, err)
@@ -89,6 +100,60 @@ func TestARestoreIsMarked(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(config.Dir, "data")); err == nil {
 		t.Error("a database without its mark was left")
+	}
+}
+
+func restoreSlowly(ctx context.Context, dir, id, to string) error {
+	text, err := os.ReadFile(filepath.Join(dir, "operator.key"))
+	if err != nil {
+		return err
+	}
+	operator, err := seal.ParseOperator("identity", text)
+	if err != nil {
+		return err
+	}
+	target, err := folder.Open(filepath.Join(dir, "target"))
+	if err != nil {
+		return err
+	}
+	_, err = (&backup.Service{Store: target}).Restore(ctx, backup.RestoreConfig{ID: id, Dir: to, Operator: operator, Mark: func(context.Context, *pgxpool.Pool, string, time.Time) error {
+		_, _ = io.WriteString(os.Stdout, "marking\n")
+		select {} // until the test kills this process
+	}})
+	return err
+}
+
+// TestAKilledRestoreLeavesNoDatabase: a server could otherwise start a database that is not marked.
+func TestAKilledRestoreLeavesNoDatabase(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	config := backup.RestoreConfig{ID: s.manifest.ID, Dir: filepath.Join(t.TempDir(), "restored"), Operator: s.operator, Point: backup.Point{At: s.commits[before]}}
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), "BACKUP_TEST_RESTORE="+s.dir, "BACKUP_TEST_ID="+config.ID, "BACKUP_TEST_TO="+config.Dir)
+	out, err := cmd.StdoutPipe()
+	check(t, err)
+	cmd.Stderr = os.Stderr
+	check(t, cmd.Start())
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "marking\n" {
+		t.Fatalf("the process printed %q, %v", line, err)
+	}
+	if _, err := s.service().Restore(t.Context(), config); errs.CodeOf(err) != errs.Conflict {
+		t.Errorf("a second restore into the folder: %v", err)
+	}
+	check(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	if _, err := os.Stat(filepath.Join(config.Dir, "data")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the data directory of a killed restore: %v", err)
+	}
+	_, err = s.service().Restore(t.Context(), config)
+	check(t, err)
+	entries, err := os.ReadDir(config.Dir)
+	check(t, err)
+	if names := fmt.Sprint(entries); len(entries) != 2 || !strings.Contains(names, "data") || !strings.Contains(names, "lock") {
+		t.Errorf("the folder contains %s", names)
+	}
+	if got := s.rows(t, config.Dir); len(got) != before+1 {
+		t.Errorf("%d rows after the repetition", len(got))
 	}
 }
 
