@@ -78,12 +78,10 @@ func TestAKilledBackupIsInvisible(t *testing.T) {
 		t.Errorf("%d backups after the kill, and %d before", n, had)
 	}
 	// The server notices the end of the session when it sends the next bytes.
-	for {
-		if _, err = s.service().Create(t.Context(), s.config()); errs.CodeOf(err) != errs.Conflict {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	eventually(t, "the lock of the killed backup is free", func() bool {
+		_, err = s.service().Create(t.Context(), s.config())
+		return errs.CodeOf(err) != errs.Conflict
+	})
 	check(t, err)
 	if n := s.count(t); n != had+1 {
 		t.Errorf("%d backups after the next one, and %d before", n, had)

@@ -29,9 +29,9 @@ func TestReceivedWALIsThatOfTheArchive(t *testing.T) {
 		ended <- service.Receive(ctx, backup.ReceiveConfig{URL: s.url, DB: s.db, Server: s.server, Spool: spool, Slot: "receive"})
 	}()
 	stored := filepath.Join(dir, "wal", filepath.Base(s.walFolder()), first)
-	for {
+	eventually(t, "the segment is received", func() bool {
 		if _, err := os.Stat(stored); err == nil {
-			break
+			return true
 		}
 		select {
 		case err := <-ended:
@@ -39,7 +39,8 @@ func TestReceivedWALIsThatOfTheArchive(t *testing.T) {
 		case <-time.After(200 * time.Millisecond):
 			s.exec(t, `SELECT pg_switch_wal() FROM pg_logical_emit_message(false, 'test', 'x')`)
 		}
-	}
+		return false
+	})
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -140,7 +140,7 @@ func until(t *testing.T, what string, yes func() bool) {
 	}
 }
 
-// A server that starts after the begin has searched for servers, and before it commits, waits for the commit.
+// A server that starts after the begin has counted the servers, and before it commits, waits for the commit.
 func TestAServerThatStartsDuringTheBeginIsClosed(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Clone(t)

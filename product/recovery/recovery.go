@@ -75,7 +75,7 @@ func read(ctx context.Context, q pg.Queryer) (State, error) {
 type Confirmation struct {
 	By           string
 	WithoutNodes []string // names of nodes that are not waited for; each sells nothing until an operator removes its operator hold
-	// Agreed is the digest of the plan that the operator has seen. Another plan is rejected; empty: it is not compared.
+	// Agreed is the digest of the plan that was displayed to the operator. Another plan is rejected; empty: it is not compared.
 	Agreed string
 }
 
