@@ -177,7 +177,7 @@ func mark(ctx context.Context, db *pgxpool.Pool, id string, to time.Time) error 
 	if err := migrations.Up(ctx, db); err != nil {
 		return err
 	}
-	newest, err := audit.Newest(ctx, db)
+	newest, err := audit.Newest(ctx, db, nil)
 	if err != nil {
 		return err
 	}

@@ -79,6 +79,9 @@ func (s *Service) pushSpool(ctx context.Context, c ReceiveConfig, system uint64,
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-ended:
+			if ctx.Err() != nil { // which has ended it
+				return ctx.Err()
+			}
 			return errs.New(errs.Unavailable, "pg_receivewal has ended: %v", err).Try("the role of DATABASE_URL needs REPLICATION, and the slot must exist")
 		case <-tick.C:
 		}
