@@ -9,6 +9,8 @@ import (
 
 	"github.com/gpuaas/gpuaas/internal/errs"
 	"github.com/gpuaas/gpuaas/platform/backup"
+	"github.com/gpuaas/gpuaas/platform/backup/store"
+	"github.com/gpuaas/gpuaas/platform/backup/store/folder"
 )
 
 // TestPushIsIdempotent: the same file again succeeds, and another content is rejected and changes nothing.
@@ -95,5 +97,29 @@ func TestStoredWALIsEncrypted(t *testing.T) {
 		if filepath.Base(file) != "manifest" && bytes.Contains(text, []byte(strings.Repeat("x", 100))) {
 			t.Errorf("%s has rows in plain text", file)
 		}
+	}
+}
+
+type limited struct{ store.Store }
+
+func (limited) MaxExclusive() int64 { return 1 << 10 }
+
+// TestALargeSegmentNeedsAnExclusiveStore: two servers could replace each other's segment.
+func TestALargeSegmentNeedsAnExclusiveStore(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	name := s.manifest.Segments[0]
+	content, err := s.service().Fetch(t.Context(), s.manifest.System, name, s.operator)
+	check(t, err)
+	file := filepath.Join(s.dataWith(t), "pg_wal", name)
+	check(t, os.WriteFile(file, content, 0o600))
+	target, err := folder.Open(t.TempDir())
+	check(t, err)
+	service := &backup.Service{Store: limited{target}}
+	if err := service.Push(t.Context(), file, s.server); errs.CodeOf(err) != errs.ValidationError || !strings.Contains(err.Error(), "second writer") {
+		t.Errorf("%v", err)
+	}
+	if names, err := target.List(t.Context(), "wal"); err != nil || len(names) != 0 {
+		t.Errorf("stored %v, %v", names, err)
 	}
 }
