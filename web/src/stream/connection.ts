@@ -22,8 +22,11 @@ const delays = { first: 500, longest: 30_000 };
 // delayOf has a random part, so that all clients do not come at once after a restart of the server.
 const delayOf = (failures: number, retryAfter: number) => Math.max(retryAfter * 1_000, Math.min(delays.longest, delays.first * 2 ** failures) * (0.5 + Math.random() / 2));
 
+// As of the client of the API: that of the page when it was loaded.
+const { origin } = location;
+
 function urlOf(path: string, scope: Scope, cursor: string) {
-  const url = new URL(path, location.origin);
+  const url = new URL(path, origin);
   if (scope === "platform") url.searchParams.set("scope", scope);
   if (cursor !== "") url.searchParams.set("since", cursor);
   return url;

@@ -1,1 +1,0 @@
-import{E as e,I as t}from"./vendor-BT-QD6Jp.js";import{t as n}from"./words-BwPD5UlM.js";var r=t();function i({label:t,any:i,values:a,value:o,change:s}){let c=n(),l=o===``||a.includes(o)?a:[...a,o];return(0,r.jsx)(e,{label:t,value:o,onChange:e=>s(e.currentTarget.value||void 0),data:[...i===void 0?[]:[{value:``,label:i}],...l.map(e=>({value:e,label:c(e)}))]})}export{i as t};

@@ -1,0 +1,1 @@
+import{r as e}from"./rolldown-runtime-XKyaHtl9.js";import{W as t,r as n}from"./vendor-BT-QD6Jp.js";import{f as r}from"./index-CJWCfDmd.js";var i=e(t(),1);function a(){let e=n(`words`);return(0,i.useCallback)(t=>Object.hasOwn(r.words,t)?e(t):t,[e])}export{a as t};
